@@ -1,0 +1,1 @@
+"""FleetAgent: a Kubernetes operator whose resources are agents that keep a rented GPU fleet on target and in budget."""

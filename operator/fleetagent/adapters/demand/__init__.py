@@ -1,0 +1,1 @@
+"""Where demand is read from, one kind of source a file."""

@@ -1,0 +1,138 @@
+"""Rows of machines and hosts, to and from our words."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from fleetagent.adapters.postgres.tables import actions, hosts, instances
+from fleetagent.adapters.postgres.worker_tokens import token_hash_in
+from fleetagent.domain.fleet import Instance, MarketStatus, Phase
+from fleetagent.domain.records import ActionState
+from fleetagent.domain.settle import Change
+
+FIRST_EXCLUSION = timedelta(hours=1)
+LONGEST_EXCLUSION = timedelta(days=7)
+
+
+def instance_of(row: sa.Row[Any]) -> Instance:
+    """A row of `instances`."""
+    return Instance(
+        label=row.label,
+        provider_id=row.provider_id,
+        phase=Phase(row.phase),
+        phase_since=row.phase_since,
+        requested_at=row.requested_at,
+        machine_id=row.machine_id,
+        gpu_name=row.gpu_name,
+        num_gpus=row.num_gpus,
+        cpu_ram_gb=row.cpu_ram_gb,
+        cpu_cores=row.cpu_cores,
+        usd_per_hour=row.usd_per_hour,
+        expected_rate=row.expected_rate,
+        measured_rate=row.measured_rate,
+        market_status=MarketStatus(row.market_status) if row.market_status else None,
+        absent_count=row.absent_count,
+        absent_since=row.absent_since,
+        confirmed_gone_at=row.confirmed_gone_at,
+        destroy_asked_at=row.destroy_asked_at,
+        failure=row.failure,
+    )
+
+
+async def write_change(connection: AsyncConnection, agent_id: int, change: Change, now: datetime) -> None:
+    """Write one machine as a look at the market left it.
+
+    The phase moves only if it still is what the look began with: a worker may have called meanwhile.
+    """
+    new = change.instance
+    if change.adopted is not None:
+        await _adopt(connection, agent_id, change, now)
+        return
+    seen = {
+        "provider_id": new.provider_id,
+        "market_status": new.market_status,
+        "usd_per_hour": new.usd_per_hour,
+        "absent_count": new.absent_count,
+        "absent_since": new.absent_since,
+        "confirmed_gone_at": new.confirmed_gone_at,
+        "failure": new.failure,
+    }
+    mine = (instances.c.agent_id == agent_id, instances.c.label == new.label)
+    await connection.execute(sa.update(instances).where(*mine).values(**seen))
+    ended = new.phase in {Phase.GONE, Phase.FAILED}
+    before = [Phase.REQUESTED] if new.phase is Phase.LOADING else [p for p in Phase if p is not new.phase]
+    if ended or new.phase is Phase.LOADING:
+        await connection.execute(
+            sa.update(instances)
+            .where(*mine, instances.c.phase.in_(before))
+            .values(
+                phase=new.phase,
+                phase_since=now,
+                gone_at=now if ended else None,
+                timeline=instances.c.timeline.concat(
+                    sa.cast([[new.phase, now.isoformat()]], instances.c.timeline.type)
+                ),
+            )
+        )
+    launch = (actions.c.agent_id == agent_id, actions.c.label == new.label, actions.c.kind == "launch")
+    open_states = (ActionState.INTENDED, ActionState.UNKNOWN)
+    if change.never_appeared:
+        lost = {"state": ActionState.FAILED, "error": new.failure, "settled_at": now}
+        await connection.execute(sa.update(actions).where(*launch, actions.c.state.in_(open_states)).values(**lost))
+    elif new.provider_id is not None:
+        found = {"state": ActionState.DONE, "provider_ref": new.provider_id, "settled_at": now}
+        await connection.execute(sa.update(actions).where(*launch, actions.c.state.in_(open_states)).values(**found))
+
+
+async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now: datetime) -> None:
+    """A machine of ours that the ledger lacks, or had given up: known from now on."""
+    new, rented = change.instance, change.adopted
+    values = {
+        "provider_id": new.provider_id,
+        "phase": new.phase,
+        "phase_since": now,
+        "market_status": new.market_status,
+        "usd_per_hour": new.usd_per_hour,
+        "gone_at": None,
+        "billed_until": now,
+        "absent_count": 0,
+        "absent_since": None,
+    }
+    row = insert(instances).values(
+        agent_id=agent_id,
+        label=new.label,
+        timeline=[[new.phase, now.isoformat()]],
+        requested_at=now,
+        machine_id=new.machine_id,
+        gpu_name=new.gpu_name,
+        num_gpus=new.num_gpus,
+        cpu_ram_gb=new.cpu_ram_gb,
+        cpu_cores=new.cpu_cores,
+        expected_rate=new.expected_rate,
+        worker_token_hash=token_hash_in(rented.worker_url if rented else None),
+        **values,
+    )
+    # what we had asked to be destroyed once stays doomed, however late it shows up again
+    doomed = sa.case((instances.c.destroy_asked_at.is_not(None), Phase.STOPPING.value), else_=new.phase.value)
+    await connection.execute(row.on_conflict_do_update(index_elements=["label"], set_={**values, "phase": doomed}))
+
+
+async def exclude_host(
+    connection: AsyncConnection, agent_id: int, instance: Instance, because: str, now: datetime
+) -> None:
+    """An hour at the first failure, twice as long at each further one, at most a week."""
+    key = {"machine_id": instance.machine_id, "gpu_name": instance.gpu_name, "num_gpus": instance.num_gpus}
+    query = sa.select(hosts.c.failures).where(
+        hosts.c.agent_id == agent_id, *[hosts.c[name] == value for name, value in key.items()]
+    )
+    failures = (await connection.scalar(query) or 0) + 1
+    values = {
+        "failures": failures,
+        "excluded_until": now + min(FIRST_EXCLUSION * 2 ** min(failures - 1, 10), LONGEST_EXCLUSION),
+        "last_failure": because,
+    }
+    new = insert(hosts).values(agent_id=agent_id, **key, **values)
+    await connection.execute(new.on_conflict_do_update(index_elements=["agent_id", *key], set_=values))

@@ -1,0 +1,311 @@
+"""Runs from claim to conclusion, and what calls for them: triggers and wakes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from fleetagent.adapters.postgres.database import NOW, Database
+from fleetagent.adapters.postgres.spend import book
+from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, triggers, wakes
+from fleetagent.domain.messages import Left
+from fleetagent.domain.observation import Calls
+from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
+from fleetagent.domain.schedule import Pending, Trigger, Wake
+
+MOST_TRIES = 3
+
+
+class PostgresRuns:
+    """Implements `ports.Runs`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def persist(self, agent_id: int, kind: Trigger, value: str, words: str | None = None) -> bool:
+        """See `ports.Runs.persist`."""
+        async with self._database.transaction() as connection:
+            return await persist_trigger(connection, agent_id, kind, value, words)
+
+    async def waiting(self, agent_id: int) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
+        """See `ports.Runs.waiting`."""
+        async with self._database.transaction() as connection:
+            return await _pending(connection, agent_id), await _wakes(connection, agent_id)
+
+    async def interrupt_stale(self, lease: Lease) -> tuple[int, ...]:
+        """See `ports.Runs.interrupt_stale`."""
+        left = sa.select(runs.c.run_id).where(runs.c.agent_id == lease.agent_id, runs.c.state == "running")
+        async with self._database.transaction() as connection:
+            if (await connection.execute(left.limit(1))).first() is None:
+                return ()
+        async with self._database.owned(lease) as connection:
+            stale = tuple((await connection.scalars(left)).all())
+            for run_id in stale:
+                await _close(connection, lease.agent_id, run_id, "the process that ran it ended")
+        return stale
+
+    async def claim(self, lease: Lease, kinds: Sequence[Trigger], now: datetime) -> Run:
+        """See `ports.Runs.claim`."""
+        async with self._database.owned(lease) as connection:
+            agent = (
+                await connection.execute(
+                    sa.update(agents)
+                    .where(agents.c.id == lease.agent_id)
+                    .values(last_run_id=agents.c.last_run_id + 1)
+                    .returning(agents.c.last_run_id, agents.c.session_id, agents.c.epoch)
+                )
+            ).one()
+            await _drop_hopeless(connection, lease.agent_id)
+            pending = await _pending(connection, lease.agent_id)
+            due = tuple(w for w in await _wakes(connection, lease.agent_id) if w.at <= now)
+            if pending:
+                await connection.execute(
+                    sa.update(triggers)
+                    .where(triggers.c.id.in_([p.id for p in pending]))
+                    .values(claimed_by_run=agent.last_run_id, tries=triggers.c.tries + 1)
+                )
+            if due:
+                await connection.execute(
+                    sa.update(wakes).where(wakes.c.id.in_([w.id for w in due])).values(claimed_by_run=agent.last_run_id)
+                )
+            called = set(kinds) - {Trigger.WAKE} | {p.kind for p in pending} | ({Trigger.WAKE} if due else set())
+            in_order = tuple(t for t in Trigger if t in called)
+            await connection.execute(
+                sa.insert(runs).values(
+                    agent_id=lease.agent_id,
+                    run_id=agent.last_run_id,
+                    session_id=agent.session_id,
+                    state="running",
+                    triggers=[t.value for t in in_order],
+                    lease_token=lease.token,
+                    started_at=now,
+                )
+            )
+        calls = Calls(in_order, pending, due)
+        return Run(lease, agent.last_run_id, agent.session_id, agent.epoch, calls, now)
+
+    async def conclude(self, run: Run, conclusion: Conclusion) -> None:
+        """See `ports.Runs.conclude`."""
+        async with self._database.in_session(run) as connection:
+            await connection.execute(
+                sa.update(runs)
+                .where(runs.c.agent_id == run.agent_id, runs.c.run_id == run.run_id)
+                .values(
+                    state="finished",
+                    outcome=conclusion.outcome,
+                    summary=conclusion.summary,
+                    verdict=dict(conclusion.verdict),
+                    verdict_said=dict(conclusion.verdict_said) if conclusion.verdict_said is not None else None,
+                    quiet=conclusion.quiet,
+                    error=conclusion.error,
+                    model_calls=conclusion.model_calls,
+                    tokens_in=conclusion.tokens_in,
+                    tokens_out=conclusion.tokens_out,
+                    tokens_cached=conclusion.tokens_cached,
+                    usd=conclusion.usd,
+                    finished_at=NOW,
+                )
+            )
+            await self._serve(connection, run)
+            if conclusion.quiet:
+                await _leave_prompt(connection, run.agent_id, run.run_id, Left.QUIET)
+            if conclusion.tokens_in or conclusion.tokens_out:
+                tokens = conclusion.tokens_in + conclusion.tokens_out
+                await book(connection, run.agent_id, run.started_at.date(), "model", conclusion.usd, tokens)
+            values: dict[str, Any] = {"quiet": None}
+            if conclusion.fingerprint is not None:
+                values["quiet"] = {"fingerprint": conclusion.fingerprint, "at": run.started_at.isoformat()}
+            if conclusion.outcome is Outcome.SKIPPED:
+                del values["quiet"]
+            if conclusion.model_failed is False:
+                values["model_failing_since"] = None
+            elif conclusion.model_failed:
+                values["model_failing_since"] = sa.func.coalesce(agents.c.model_failing_since, run.started_at)
+            if values:
+                await connection.execute(sa.update(agents).where(agents.c.id == run.agent_id).values(**values))
+
+    async def _serve(self, connection: AsyncConnection, run: Run) -> None:
+        """What the run claimed is served: triggers, wakes, and with them the annotations' values."""
+        await connection.execute(
+            sa.update(triggers)
+            .where(
+                triggers.c.agent_id == run.agent_id,
+                triggers.c.state == "pending",
+                triggers.c.claimed_by_run == run.run_id,
+            )
+            .values(state="processed", processed_at=NOW)
+        )
+        await connection.execute(
+            sa.update(wakes)
+            .where(wakes.c.agent_id == run.agent_id, wakes.c.state == "pending", wakes.c.claimed_by_run == run.run_id)
+            .values(state="processed", processed_at=NOW)
+        )
+        await _mark_handled(connection, run.agent_id, [(p.kind, p.value) for p in run.calls.pending])
+
+    async def interrupt(self, run: Run, because: str) -> None:
+        """See `ports.Runs.interrupt`."""
+        async with self._database.owned(run.lease) as connection:
+            await _close(connection, run.agent_id, run.run_id, because)
+
+    async def last(self, agent_id: int) -> RunReport | None:
+        """See `ports.Runs.last`."""
+        query = sa.select(runs).where(runs.c.agent_id == agent_id).order_by(runs.c.run_id.desc()).limit(1)
+        async with self._database.transaction() as connection:
+            row = (await connection.execute(query)).one_or_none()
+        return None if row is None else report(row)
+
+    async def ask_wake(self, run: Run, at: datetime, reason: str, *, limit: int) -> Wake | None:
+        """See `ports.Runs.ask_wake`."""
+        at = at.replace(microsecond=0)
+        async with self._database.in_session(run) as connection:
+            pending = [w for w in await _wakes(connection, run.agent_id) if w.at > run.started_at]
+            for wake in pending:
+                if wake.reason == reason and abs((wake.at - at).total_seconds()) < 60:
+                    return wake
+            if len(pending) >= limit:
+                return None
+            new = sa.insert(wakes).values(
+                agent_id=run.agent_id, at=at, reason=reason, state="pending", asked_by_run=run.run_id
+            )
+            wake_id = await connection.scalar(new.returning(wakes.c.id))
+        return Wake(wake_id or 0, at, reason, run.run_id)
+
+    async def cancel_wake(self, run: Run, wake_id: int) -> bool:
+        """See `ports.Runs.cancel_wake`."""
+        cancel = (
+            sa.update(wakes)
+            .where(wakes.c.agent_id == run.agent_id, wakes.c.id == wake_id, wakes.c.state == "pending")
+            .values(state="cancelled", processed_at=NOW)
+        )
+        async with self._database.in_session(run) as connection:
+            return (await connection.execute(cancel)).rowcount > 0
+
+    async def acknowledge(self, agent_id: int, alert_id: int, comment: str, value: str) -> str:
+        """See `ports.Runs.acknowledge`."""
+        close = (
+            sa.update(alerts)
+            .where(alerts.c.agent_id == agent_id, alerts.c.id == alert_id, alerts.c.state == "open")
+            .values(state="acknowledged", acknowledged_at=NOW, comment=comment)
+            .returning(alerts.c.severity, alerts.c.message)
+        )
+        known = sa.select(alerts.c.severity, alerts.c.message, alerts.c.state).where(
+            alerts.c.agent_id == agent_id, alerts.c.id == alert_id
+        )
+        async with self._database.transaction() as connection:
+            row = (await connection.execute(close)).one_or_none() or (await connection.execute(known)).one_or_none()
+            about = f"({row.severity}: {row.message})" if row is not None else "(unknown)"
+            words = f"The operator acknowledges alert-{alert_id} {about}" + (f": {comment}" if comment else ".")
+            await persist_trigger(connection, agent_id, Trigger.FEEDBACK, value, words)
+        return words
+
+    async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
+        """See `ports.Runs.raise_alert`."""
+        same = [alerts.c.agent_id == agent_id, alerts.c.state == "open", alerts.c.code == code]
+        if code == "Model":
+            same.append(alerts.c.message == message)
+        new = sa.insert(alerts).values(
+            agent_id=agent_id, run_id=run_id, code=code, severity=severity, message=message, state="open"
+        )
+        async with self._database.transaction() as connection:
+            if (await connection.execute(sa.select(alerts.c.id).where(*same).limit(1))).first() is not None:
+                return None
+            alert_id: int | None = await connection.scalar(new.returning(alerts.c.id))
+        return alert_id
+
+    async def resolve_alerts(self, agent_id: int, code: str) -> None:
+        """See `ports.Runs.resolve_alerts`."""
+        async with self._database.transaction() as connection:
+            await connection.execute(
+                sa.update(alerts)
+                .where(alerts.c.agent_id == agent_id, alerts.c.code == code, alerts.c.state == "open")
+                .values(state="resolved", resolved_at=NOW)
+            )
+
+
+async def persist_trigger(
+    connection: AsyncConnection, agent_id: int, kind: Trigger, value: str, words: str | None
+) -> bool:
+    """Insert a trigger unless the same one waits unclaimed already."""
+    same = sa.select(triggers.c.id).where(
+        triggers.c.agent_id == agent_id,
+        triggers.c.kind == kind,
+        triggers.c.value == value,
+        triggers.c.state == "pending",
+        triggers.c.claimed_by_run.is_(None),
+    )
+    if (await connection.execute(same.limit(1))).first() is not None:
+        return False
+    await connection.execute(
+        sa.insert(triggers).values(agent_id=agent_id, kind=kind, value=value, words=words, state="pending", at=NOW)
+    )
+    return True
+
+
+async def _pending(connection: AsyncConnection, agent_id: int) -> tuple[Pending, ...]:
+    query = sa.select(triggers).where(triggers.c.agent_id == agent_id, triggers.c.state == "pending")
+    rows = (await connection.execute(query.order_by(triggers.c.id))).all()
+    return tuple(Pending(r.id, Trigger(r.kind), r.value, r.words, r.at) for r in rows)
+
+
+async def _wakes(connection: AsyncConnection, agent_id: int) -> tuple[Wake, ...]:
+    query = sa.select(wakes).where(wakes.c.agent_id == agent_id, wakes.c.state == "pending")
+    rows = (await connection.execute(query.order_by(wakes.c.at, wakes.c.id))).all()
+    return tuple(Wake(r.id, r.at, r.reason, r.asked_by_run) for r in rows)
+
+
+async def _drop_hopeless(connection: AsyncConnection, agent_id: int) -> None:
+    """A trigger whose runs were interrupted three times may be what interrupts them: it counts as served."""
+    drop = (
+        sa.update(triggers)
+        .where(triggers.c.agent_id == agent_id, triggers.c.state == "pending", triggers.c.tries >= MOST_TRIES)
+        .values(state="dropped", processed_at=NOW)
+        .returning(triggers.c.kind, triggers.c.value)
+    )
+    dropped = (await connection.execute(drop)).all()
+    await _mark_handled(connection, agent_id, [(Trigger(r.kind), r.value) for r in dropped])
+
+
+async def _mark_handled(connection: AsyncConnection, agent_id: int, served: Sequence[tuple[Trigger, str]]) -> None:
+    values: dict[str, str] = {}
+    for kind, value in served:
+        if kind is Trigger.REQUEST:
+            values["request"] = value
+        elif kind is Trigger.FEEDBACK:
+            name, _, said = value.partition(":")
+            values[name] = said
+    if values:
+        await connection.execute(
+            sa.update(agents).where(agents.c.id == agent_id).values(handled=agents.c.handled.concat(values))
+        )
+
+
+async def _close(connection: AsyncConnection, agent_id: int, run_id: int, because: str) -> None:
+    await connection.execute(
+        sa.update(runs)
+        .where(runs.c.agent_id == agent_id, runs.c.run_id == run_id, runs.c.state == "running")
+        .values(state="interrupted", outcome=Outcome.INTERRUPTED, error=because, finished_at=NOW)
+    )
+    await _leave_prompt(connection, agent_id, run_id, Left.INTERRUPTED)
+
+
+async def _leave_prompt(connection: AsyncConnection, agent_id: int, run_id: int, because: Left) -> None:
+    await connection.execute(
+        sa.update(messages)
+        .where(messages.c.agent_id == agent_id, messages.c.run_id == run_id, messages.c.left_prompt_because.is_(None))
+        .values(left_prompt_because=because)
+    )
+
+
+def report(row: sa.Row[Any]) -> RunReport:
+    """A row of `runs` as reports show it."""
+    return RunReport(
+        run_id=row.run_id,
+        triggers=tuple(row.triggers),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        outcome=row.outcome,
+        summary=row.summary,
+        error=row.error,
+    )

@@ -1,0 +1,321 @@
+"""The tables. Wherever a column is called `run_id` it holds the agent's own run number, so its key is (agent_id, run_id).
+
+All times are `timestamptz` in UTC. Money is `numeric` USD. Nothing here is ever updated without the lease's token,
+save what the worker endpoint records about its own machine.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Date,
+    DateTime,
+    Float,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Numeric,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+USD = Numeric(18, 9)
+TIME = DateTime(timezone=True)
+EMPTY = text("'{}'::jsonb")
+NONE_YET = text("'[]'::jsonb")
+
+
+def _agent_id() -> Column[int]:
+    return Column("agent_id", BigInteger, ForeignKey("agents.id", ondelete="CASCADE"), nullable=False)
+
+
+def _id() -> Column[int]:
+    return Column("id", BigInteger, Identity(), primary_key=True)
+
+
+agents = Table(
+    "agents",
+    metadata,
+    _id(),
+    Column("cluster", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, nullable=False, comment="of the resource; another one means that it was re-created"),
+    Column("epoch", BigInteger, nullable=False, server_default="1", comment="rises with each session"),
+    Column("session_id", BigInteger, nullable=True, comment="the session that runs now"),
+    Column("last_run_id", BigInteger, nullable=False, server_default="0"),
+    Column("lease_owner", Text),
+    Column("lease_token", BigInteger, nullable=False, server_default="0"),
+    Column("lease_until", TIME),
+    Column("handled", JSONB, nullable=False, server_default=EMPTY, comment="last served value of each annotation"),
+    Column("spec_hash", Text),
+    Column("next_scheduled_at", TIME),
+    Column("account_id", Text, comment="the market's account that the machines belong to"),
+    Column("calibration", JSONB, nullable=False, server_default=EMPTY, comment="token ratio by endpoint and model"),
+    Column("quiet", JSONB, comment="fingerprint and time of the last quiet verdict"),
+    Column("model_failing_since", TIME),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("deleted_at", TIME),
+    UniqueConstraint("cluster", "namespace", "name"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("epoch", BigInteger, nullable=False),
+    Column("started_at", TIME, nullable=False, server_default=text("now()")),
+    Column("ended_at", TIME),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    Column("compactions", Integer, nullable=False, server_default="0"),
+    Column("summary", Text, comment="of the runs that left; the prompt shows it as a user message"),
+    Column("masked_before_run", BigInteger, nullable=False, server_default="0"),
+    Column("context_tokens", Integer, comment="the backend's prompt_tokens of the last request"),
+    Column("estimated_tokens", Integer, comment="what we had estimated for that request"),
+    Column("next_prompt_tokens", Integer, comment="our estimate of the next one"),
+    UniqueConstraint("agent_id", "epoch"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _agent_id(),
+    Column("run_id", BigInteger, nullable=False),
+    Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("state", Text, nullable=False),
+    Column("triggers", JSONB, nullable=False, server_default=NONE_YET),
+    Column("outcome", Text),
+    Column("summary", Text),
+    Column("verdict", JSONB, comment="action and state_changed, as the ledger shows it"),
+    Column("verdict_said", JSONB, comment="the same, as the model said it"),
+    Column("quiet", Boolean, nullable=False, server_default=text("false")),
+    Column("model_calls", Integer, nullable=False, server_default="0"),
+    Column("tokens_in", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_out", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_cached", BigInteger, nullable=False, server_default="0"),
+    Column("usd", USD, nullable=False, server_default="0"),
+    Column("error", Text),
+    Column("lease_token", BigInteger, nullable=False),
+    Column("started_at", TIME, nullable=False, server_default=text("now()")),
+    Column("finished_at", TIME),
+    UniqueConstraint("agent_id", "run_id"),
+    Index(None, "agent_id", postgresql_where=text("state = 'running'")),
+    CheckConstraint("state IN ('running', 'finished', 'interrupted')", "state"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("history_content", Text, comment="what later runs see of it; null: all of it"),
+    Column("tool_calls", JSONB, nullable=False, server_default=NONE_YET),
+    Column("tool_call_id", Text),
+    Column("tokens", Integer, nullable=False, server_default="0"),
+    Column("left_prompt_because", Text),
+    Column("at", TIME, nullable=False, server_default=text("now()")),
+    UniqueConstraint("session_id", "seq"),
+    Index("ix_messages_in_prompt", "session_id", "seq", postgresql_where=text("left_prompt_because IS NULL")),
+    Index(None, "agent_id", "run_id"),
+)
+
+compactions = Table(
+    "compactions",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", BigInteger, nullable=False),
+    Column("method", Text, nullable=False, comment="Masked, Summary or Digest"),
+    Column("because", Text, comment="why the digest stepped in"),
+    Column("runs_left", JSONB, nullable=False, server_default=NONE_YET),
+    Column("masked_before_run", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_before", Integer, nullable=False),
+    Column("tokens_after", Integer, nullable=False),
+    Column("summary", Text),
+    Column("at", TIME, nullable=False, server_default=text("now()")),
+)
+
+actions = Table(
+    "actions",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("run_id", BigInteger, nullable=False, comment="0: lifecycle or deletion, by code between runs"),
+    Column("intent_key", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("by", Text, nullable=False, comment="model, controller, lifecycle or deletion"),
+    Column("args", JSONB, nullable=False, server_default=EMPTY),
+    Column(
+        "state",
+        Text,
+        nullable=False,
+    ),
+    Column("refusal", JSONB, comment="code and sentence"),
+    Column("error", Text),
+    Column("label", Text),
+    Column("provider_ref", Text),
+    Column("usd_per_hour", USD),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("settled_at", TIME),
+    UniqueConstraint("intent_key"),
+    Index(None, "agent_id", "run_id"),
+    Index(None, "agent_id", "created_at"),
+    CheckConstraint("kind IN ('launch', 'stop')", "kind"),
+    CheckConstraint(
+        "state IN ('intended', 'done', 'failed', 'unknown', 'refused', 'waiting', 'rejected', 'expired')", "state"
+    ),
+)
+
+wakes = Table(
+    "wakes",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("at", TIME, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("asked_by_run", BigInteger, nullable=False),
+    Column("claimed_by_run", BigInteger),
+    Column("processed_at", TIME),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Index(None, "agent_id", "at", postgresql_where=text("state = 'pending'")),
+    CheckConstraint("state IN ('pending', 'processed', 'cancelled')", "state"),
+)
+
+triggers = Table(
+    "triggers",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("kind", Text, nullable=False),
+    Column("value", Text, nullable=False, comment="the annotation's value, or what makes two triggers one"),
+    Column("words", Text, comment="what the model is told: feedback, or what happened to the fleet"),
+    Column("state", Text, nullable=False),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("claimed_by_run", BigInteger),
+    Column("at", TIME, nullable=False, server_default=text("now()")),
+    Column("processed_at", TIME),
+    Index(None, "agent_id", postgresql_where=text("state = 'pending'")),
+    CheckConstraint("state IN ('pending', 'processed', 'dropped')", "state"),
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("run_id", BigInteger, nullable=False),
+    Column("code", Text, nullable=False, comment="one open alert per code; the model's own have the code Model"),
+    Column("severity", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("comment", Text),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("acknowledged_at", TIME),
+    Column("resolved_at", TIME),
+    Index(None, "agent_id", postgresql_where=text("state = 'open'")),
+    CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", "state"),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("label", Text, nullable=False),
+    Column("provider_id", Text),
+    Column("action_id", BigInteger, ForeignKey("actions.id"), comment="the intent; null: adopted by its label"),
+    Column("phase", Text, nullable=False),
+    Column("phase_since", TIME, nullable=False),
+    Column("timeline", JSONB, nullable=False, server_default=NONE_YET, comment="[[phase, time], …]"),
+    Column("requested_at", TIME, nullable=False),
+    Column("machine_id", Text, nullable=False),
+    Column("gpu_name", Text, nullable=False),
+    Column("num_gpus", Integer, nullable=False),
+    Column("cpu_ram_gb", Float, nullable=False),
+    Column("cpu_cores", Float, nullable=False),
+    Column("usd_per_hour", USD, nullable=False),
+    Column("expected_rate", Float, nullable=False, comment="proofs per hour"),
+    Column("measured_rate", Float, comment="proofs per hour, by the worker's benchmark"),
+    Column("min_rate", Integer, nullable=False, server_default="0"),
+    Column("market_status", Text),
+    Column("absent_count", Integer, nullable=False, server_default="0"),
+    Column("absent_since", TIME),
+    Column("confirmed_gone_at", TIME),
+    Column("destroy_asked_at", TIME),
+    Column("failure", Text),
+    Column("worker_token_hash", Text, comment="sha256 of the secret in its worker URL"),
+    Column("worker_uuid", Text),
+    Column("runner_id", BigInteger),
+    Column("worker_label", Text, comment="what the worker called itself; recorded, never trusted"),
+    Column("billed_until", TIME, nullable=False),
+    Column("gone_at", TIME),
+    UniqueConstraint("label"),
+    Index(None, "agent_id", postgresql_where=text("phase NOT IN ('gone', 'failed')")),
+    Index(None, "worker_token_hash"),
+)
+
+hosts = Table(
+    "hosts",
+    metadata,
+    _id(),
+    _agent_id(),
+    Column("machine_id", Text, nullable=False),
+    Column("gpu_name", Text, nullable=False),
+    Column("num_gpus", Integer, nullable=False),
+    Column("rates", JSONB, nullable=False, server_default=NONE_YET, comment="benchmarks, newest last"),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("excluded_until", TIME),
+    Column("last_failure", Text),
+    UniqueConstraint("agent_id", "machine_id", "gpu_name", "num_gpus"),
+)
+
+spend = Table(
+    "spend",
+    metadata,
+    _agent_id(),
+    Column("day", Date, nullable=False, comment="UTC"),
+    Column("kind", Text, nullable=False),
+    Column("usd", USD, nullable=False, server_default="0"),
+    Column("tokens", BigInteger, nullable=False, server_default="0"),
+    UniqueConstraint("agent_id", "day", "kind"),
+    CheckConstraint("kind IN ('fleet', 'model')", "kind"),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    _agent_id(),
+    Column("at", TIME, nullable=False),
+    Column("proving", Integer, nullable=False),
+    Column("on_the_way", Integer, nullable=False),
+    Column("proofs_per_hour", Float, nullable=False),
+    Column("projected_proofs_per_hour", Float, nullable=False),
+    Column("target_proofs_per_hour", Float, nullable=False),
+    Column("usd_per_hour", USD, nullable=False),
+    Index(None, "agent_id", "at"),
+)

@@ -1,0 +1,104 @@
+"""What happens to the machines when the resource goes: destroyed one by one and seen to be gone, or retained on purpose."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fleetagent.agent.effects import Effects
+from fleetagent.agent.lifecycle import Lifecycle
+from fleetagent.agent.subject import Subject, label_prefix
+from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
+from fleetagent.domain.records import AgentKey, Lease
+from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent
+from fleetagent.errors import BadResource, LeaseLost, TryLater
+from fleetagent.ports import Agents, Cluster, Ledger, Market, Worlds
+
+log = logging.getLogger(__name__)
+
+
+class Deletion:
+    """Called again and again until nothing is left; each call is one step."""
+
+    def __init__(
+        self,
+        cluster_name: str,
+        *,
+        agents: Agents,
+        ledger: Ledger,
+        worlds: Worlds,
+        cluster: Cluster,
+        lifecycle: Lifecycle,
+        effects: Effects,
+    ) -> None:
+        self._cluster_name = cluster_name
+        self._agents = agents
+        self._ledger = ledger
+        self._worlds = worlds
+        self._cluster = cluster
+        self._lifecycle = lifecycle
+        self._effects = effects
+
+    async def __call__(self, body: Mapping[str, Any]) -> str | None:
+        """None when the resource may go, else a sentence about what keeps it."""
+        agent = FleetAgent.stored(body)
+        meta = agent.metadata
+        key = AgentKey(meta.namespace, meta.name)
+        try:
+            record = await self._agents.meet(key, meta.uid, floor=agent.status.last_run_id or 0, handled={})
+            lease = await self._agents.take_lease(record.id)
+            if lease is None:
+                return "another process still works for this agent"
+            subject = Subject(agent, record, label_prefix(self._cluster_name, key))
+            try:
+                keeps = await self._end(subject, lease)
+                if keeps is None:
+                    await self._agents.forget(lease)
+            finally:
+                await self._agents.release(lease)
+        except (TryLater, LeaseLost) as error:
+            keeps = str(error)
+        if keeps is not None:
+            await self._say(agent, "Warning", "DeletionWaits", keeps)
+        return keeps
+
+    async def _end(self, subject: Subject, lease: Lease) -> str | None:
+        live = await self._ledger.instances(subject.record.id)
+        names = ", ".join(i.instance_id for i in live[:10])
+        if subject.spec.deletion_policy is DeletionPolicy.RETAIN:
+            if live:
+                await self._say(subject.agent, "Warning", "MachinesRetained", f"they go on and bill: {names}")
+            return None
+        if subject.agent.said(Annotation.ABANDON) is not None:
+            if live:
+                await self._say(
+                    subject.agent, "Warning", "MachinesAbandoned", f"nobody watches them any more, they bill: {names}"
+                )
+            return None
+        try:
+            market = await self._worlds.market(subject.agent)
+        except BadResource as error:
+            return f"{error}; {_way_out(names)}" if live else None
+        fleet = await self._lifecycle.look(subject, lease, market)
+        if isinstance(fleet, FleetUnknown):
+            return f"the fleet is unknown ({fleet.because}); {_way_out(names)}" if live else None
+        for instance in fleet.instances:
+            if instance.phase is not Phase.STOPPING and instance.provider_id is not None:
+                await self._destroy(subject, lease, market, instance)
+        if not fleet.instances:
+            return None
+        return f"machines are being destroyed: {', '.join(i.instance_id for i in fleet.instances[:10])}; {_way_out('')}"
+
+    async def _destroy(self, subject: Subject, lease: Lease, market: Market, instance: Instance) -> None:
+        key = f"{subject.record.id}:deletion:{subject.record.uid}:{instance.label}"
+        await self._effects.stop(
+            lease, 0, market, instance, intent_key=key, by="deletion", reason="the resource is deleted"
+        )
+
+    async def _say(self, agent: FleetAgent, kind: str, reason: str, message: str) -> None:
+        meta = agent.metadata
+        await self._cluster.event(meta.namespace, meta.name, meta.uid, kind=kind, reason=reason, message=message)
+
+
+def _way_out(names: str) -> str:
+    machines = f" (these go on and bill: {names})" if names else ""
+    return f"to give them up{machines}, annotate the resource with {Annotation.ABANDON.value}=yes"

@@ -1,0 +1,92 @@
+"""Launch and stop: the intent is written, then the market hears of it, then the result is written.
+
+A create is never repeated. What is not clear stays in the ledger as unknown until a look at the market settles it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fleetagent.agent.clock import Now
+from fleetagent.agent.unbroken import unbroken
+from fleetagent.domain.fleet import Instance, Order
+from fleetagent.domain.records import LaunchIntent, Lease, Run
+from fleetagent.errors import BadResource, Denied, TryLater, Unclear
+from fleetagent.ports import Agents, Ledger, Market
+
+MIN_RATE = "MIN_RATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A launch that the guardrails have let pass."""
+
+    intent: LaunchIntent
+    offer_id: str
+    image: str
+    disk_gb: int
+    onstart: str
+    env: Mapping[str, str] = field(repr=False)
+
+    @property
+    def order(self) -> Order:
+        """What the market is asked for."""
+        return Order(self.offer_id, self.intent.label, self.image, self.disk_gb, dict(self.env), self.onstart)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """How it went: `happened` is None when nobody knows yet."""
+
+    happened: bool | None
+    instance_id: str
+    words: str
+
+
+class Effects:
+    """The only place that makes the market rent or destroy anything."""
+
+    def __init__(self, agents: Agents, ledger: Ledger, now: Now) -> None:
+        self._agents = agents
+        self._ledger = ledger
+        self._now = now
+
+    async def launch(self, run: Run, market: Market, wanted: Wanted) -> Effect:
+        """Rent one machine, once. `LeaseLost` before anything has begun."""
+        action_id = await self._ledger.intend_launch(run, wanted.intent, self._now())
+        return await unbroken(self._rent(run.lease, action_id, market, wanted.order))
+
+    async def _rent(self, lease: Lease, action_id: int, market: Market, order: Order) -> Effect:
+        await self._agents.check(lease)
+        try:
+            provider_id = await market.launch(order)
+        except (Denied, TryLater, BadResource) as no:
+            await self._ledger.not_launched(lease, action_id, str(no), self._now())
+            return Effect(happened=False, instance_id=order.label, words=str(no))
+        except Unclear as doubt:
+            await self._ledger.unclear(lease, action_id, str(doubt), doubt.provider_id)
+            words = f"not clear whether it was rented ({doubt}); it counts as rented until that is settled"
+            return Effect(happened=None, instance_id=doubt.provider_id or order.label, words=words)
+        await self._ledger.launched(lease, action_id, provider_id)
+        return Effect(happened=True, instance_id=provider_id, words="launched")
+
+    async def stop(
+        self, lease: Lease, run_id: int, market: Market, instance: Instance, *, intent_key: str, by: str, reason: str
+    ) -> Effect:
+        """Destroy one machine of ours; it is `stopping` until a complete listing lacks it."""
+        now: datetime = self._now()
+        await self._ledger.intend_stop(lease, run_id, instance, intent_key=intent_key, by=by, reason=reason, now=now)
+        return await unbroken(self.destroy(lease, market, instance))
+
+    async def destroy(self, lease: Lease, market: Market, instance: Instance) -> Effect:
+        """Ask the market to destroy what the ledger calls stopping; asked again until it is gone."""
+        if instance.provider_id is None:
+            return Effect(happened=None, instance_id=instance.label, words="it has not been seen on the market yet")
+        await self._agents.check(lease)
+        try:
+            await market.destroy(instance.provider_id)
+        except (Denied, TryLater, Unclear, BadResource) as doubt:
+            words = f"the market did not take it ({doubt}); it is asked again until the machine is gone"
+            return Effect(happened=None, instance_id=instance.provider_id, words=words)
+        await self._ledger.stop_asked(lease, instance.label, self._now())
+        return Effect(happened=True, instance_id=instance.provider_id, words="destroyed; it bills until it is gone")

@@ -1,0 +1,271 @@
+"""One task per agent: asks again and again whether anything is due, and sees to it that one run goes on at a time.
+
+A nudge, a beat or a moment that has come wakes it; each pass reads everything anew (level-triggered). A run lives in a
+task of its own, so that a suspend, a reset or a deletion is seen while the model thinks.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from fleetagent.agent.clock import Now
+from fleetagent.agent.observe import Observe
+from fleetagent.agent.report import Known, Report
+from fleetagent.agent.served import Served, wants_reset
+from fleetagent.agent.subject import Subject, label_prefix, spec_hash
+from fleetagent.agent.turn import Ended, Turn
+from fleetagent.domain.fleet import Fleet
+from fleetagent.domain.records import AgentKey, Lease, Outcome
+from fleetagent.domain.resource import FleetAgent, Mode
+from fleetagent.domain.schedule import Due, Pending, Trigger, Wake, due, next_scheduled
+from fleetagent.domain.status import Finding, Health
+from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, TryLater
+from fleetagent.ports import Agents, Ledger, Runs
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What keepers work with; the same for all agents."""
+
+    cluster_name: str
+    agents: Agents
+    runs: Runs
+    ledger: Ledger
+    observe: Observe
+    served: Served
+    turn: Turn
+    report: Report
+    now: Now
+    look_every: timedelta
+    """How old the picture of the fleet may be while no run is due."""
+    retry_after: timedelta
+    """When to look again after a failure, or while another process owns the agent."""
+
+
+class Keeper:
+    """Keeps one agent. `look` and `nudge` never wait; `stop` ends it with its run."""
+
+    def __init__(self, key: AgentKey, keeping: Keeping) -> None:
+        self.key = key
+        self._k = keeping
+        self._body: Mapping[str, Any] = {}
+        self._nudged = asyncio.Event()
+        self._known = Known()
+        self._run: asyncio.Task[Ended] | None = None
+        self._lease: Lease | None = None
+        self._looked_at: datetime | None = None
+        self._untold = False  # a run has ended and the status does not say so yet
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self, body: Mapping[str, Any]) -> None:
+        """Take this as the newest state of the resource and see soon what is due."""
+        self._body = body
+        self.nudge()
+
+    def nudge(self) -> None:
+        """See soon what is due."""
+        self._nudged.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._keep(), name=f"keeper {self.key}")
+
+    async def stop(self) -> None:
+        """End the task, and the run with it; what the run was called for is given back."""
+        for task in (self._task, self._run):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        self._task = self._run = None
+        if self._lease is not None:
+            with contextlib.suppress(TryLater):
+                await self._k.agents.release(self._lease)
+            self._lease = None
+
+    async def _keep(self) -> None:
+        while True:
+            self._nudged.clear()
+            again_at = await self._try()
+            pause = self._k.look_every
+            if again_at is not None:
+                pause = max(timedelta(0), min(pause, again_at - self._k.now()))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._nudged.wait(), pause.total_seconds())
+
+    async def _try(self) -> datetime | None:
+        """One pass; no failure of it ends the keeper."""
+        try:
+            return await self._pass()
+        except LeaseLost as error:
+            log.info("%s: %s", self.key, error)
+            self._lease = None
+        except BadResource as error:
+            await self._complain(Finding(error.condition, "False", error.reason, str(error)))
+        except TryLater as error:
+            await self._complain(Finding("Ready", "False", "MemoryUnavailable", f"{error}; tried again soon"))
+        except Exception as error:
+            log.exception("%s: a pass failed; the next one starts afresh", self.key)
+            await self._complain(Finding("Ready", "False", "PassFailed", f"{type(error).__name__}: {error}"))
+        return self._k.now() + self._k.retry_after
+
+    async def _complain(self, finding: Finding) -> None:
+        """Say in the status what keeps the agent from working, even when its memory cannot be reached."""
+        log.warning("%s: %s", self.key, finding.message)
+        self._note(finding)
+        await self._k.report.complain(self._body, self._known, finding, self._k.now())
+
+    async def _pass(self) -> datetime | None:
+        subject = await self._subject()
+        if self._run is not None and self._run.done():
+            self._take_in(self._run)
+            self._run = None
+        if self._run is not None:
+            if not (wants_reset(subject) or subject.spec.mode is Mode.SUSPENDED):
+                pending, _ = await self._k.runs.waiting(subject.record.id)
+                await self._k.served.persist(subject, pending)
+                return None  # the run's end nudges
+            await self._cancel_run()
+        lease = await self._own(subject)
+        if lease is None:
+            return self._k.now() + self._k.retry_after
+        subject = await self._serve(subject, lease)
+        pending, wakes = await self._k.runs.waiting(subject.record.id)
+        if await self._k.served.persist(subject, pending):
+            pending, wakes = await self._k.runs.waiting(subject.record.id)
+        return await self._go_on(subject, lease, pending, wakes)
+
+    async def _go_on(
+        self, subject: Subject, lease: Lease, pending: tuple[Pending, ...], wakes: tuple[Wake, ...]
+    ) -> datetime | None:
+        what = Due((), None)
+        if subject.spec.mode is not Mode.SUSPENDED:
+            what = due(
+                self._k.now(),
+                next_scheduled_at=subject.record.next_scheduled_at,
+                pending=pending,
+                wakes=wakes,
+                debounce=subject.spec.schedule.debounce,
+            )
+        if what and self._untold:
+            await self._tell(subject, wakes, what.look_again_at)
+        if what:
+            await self._start(subject, lease, what)
+            return None
+        if self._looked_at is None or self._k.now() - self._looked_at >= self._k.look_every:
+            await self._look_at_the_fleet(subject, lease)
+        await self._tell(subject, wakes, what.look_again_at)
+        await self._k.agents.release(lease)
+        self._lease = None
+        return what.look_again_at
+
+    async def _subject(self) -> Subject:
+        agent = FleetAgent.stored(self._body)
+        status = agent.status
+        handled = {
+            name: value
+            for name in ("request", "reset", "message", "acknowledge", "approve", "reject", "session")
+            if (value := getattr(status, f"last_handled_{name}")) is not None
+        }
+        record = await self._k.agents.meet(self.key, agent.metadata.uid, floor=status.last_run_id or 0, handled=handled)
+        self._known.health = replace(self._known.health, problems=())
+        return Subject(agent, record, label_prefix(self._k.cluster_name, self.key))
+
+    async def _again(self, subject: Subject) -> Subject:
+        """The same resource with its row as it is now."""
+        record = await self._k.agents.meet(
+            self.key, subject.agent.metadata.uid, floor=subject.record.last_run_id, handled={}
+        )
+        return replace(subject, record=record)
+
+    async def _own(self, subject: Subject) -> Lease | None:
+        lease = await self._k.agents.take_lease(subject.record.id)
+        self._lease = lease
+        if lease is not None:
+            for run_id in await self._k.runs.interrupt_stale(lease):
+                log.warning("%s run %s was interrupted; what it was called for is due again", self.key, run_id)
+        return lease
+
+    async def _serve(self, subject: Subject, lease: Lease) -> Subject:
+        """Resets, what cannot be served, and the schedule; the row afterwards."""
+        changed = await self._k.served.reset(subject, lease)
+        await self._k.served.refuse_the_rest(subject, lease)
+        record, now = subject.record, self._k.now()
+        hashed = spec_hash(subject.spec)
+        if record.spec_hash != hashed:
+            first = record.spec_hash is None
+            at = now if first else next_scheduled(subject.spec.schedule, after=now, last=None)
+            await self._k.agents.schedule(lease, at, hashed)
+            if not first:
+                await self._k.runs.persist(record.id, Trigger.SPEC_CHANGE, hashed)
+            changed = True
+        return await self._again(subject) if changed or record.handled.get("session") is None else subject
+
+    async def _start(self, subject: Subject, lease: Lease, what: Due) -> None:
+        if Trigger.SCHEDULE in what.kinds:
+            schedule = subject.spec.schedule
+            at = next_scheduled(schedule, after=self._k.now(), last=subject.record.next_scheduled_at)
+            await self._k.agents.schedule(lease, at, spec_hash(subject.spec))
+        self._run = asyncio.create_task(self._k.turn.take(subject, lease, what.kinds), name=f"run of {self.key}")
+        self._run.add_done_callback(lambda _: self._nudged.set())
+
+    async def _cancel_run(self) -> None:
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.wait({self._run})
+            self._take_in(self._run)
+            self._run = None
+
+    def _take_in(self, run: asyncio.Task[Ended]) -> None:
+        """What the run left for the report; its failures are told, never raised."""
+        self._lease = None
+        self._untold = True
+        if run.cancelled():
+            return
+        error = run.exception()
+        if isinstance(error, FleetAgentError):
+            log.warning("%s: the run ended early: %s", self.key, error)
+        elif error is not None:
+            log.error("%s: the run broke", self.key, exc_info=error)
+            self._note(Finding("Ready", "False", "RunBroke", f"{type(error).__name__}: {error}"))
+        else:
+            ended = run.result()
+            self._known.seen = ended.seen
+            self._looked_at = ended.seen.at
+            asked = ended.model_asked or self._known.health.model_asked
+            problem = (
+                ended.model_problem if ended.model_asked or ended.model_problem else self._known.health.model_problem
+            )
+            self._known.health = Health(problem, asked, (), ended.outcome, ended.error)
+
+    async def _look_at_the_fleet(self, subject: Subject, lease: Lease) -> None:
+        self._known.seen, self._known.pulse = await self._k.observe(subject, lease)
+        self._looked_at = self._k.now()
+        cap = self._known.seen.capacity
+        if cap is not None and isinstance(self._known.seen.fleet, Fleet):
+            figures = {
+                "proving": cap.proving,
+                "on_the_way": cap.on_the_way,
+                "proofs_per_hour": cap.proofs_per_hour,
+                "projected_proofs_per_hour": cap.projected_proofs_per_hour,
+                "target_proofs_per_hour": self._known.seen.target.proofs_per_hour if self._known.seen.target else 0.0,
+                "usd_per_hour": self._known.seen.fleet.usd_per_hour,
+            }
+            await self._k.ledger.sample(subject.record.id, self._k.now(), figures)
+
+    async def _tell(self, subject: Subject, wakes: tuple[Wake, ...], next_run_at: datetime | None) -> None:
+        now = self._k.now()
+        if self._known.seen is not None:
+            self._known.pulse = await self._k.ledger.pulse(subject.record.id, 0, now)
+        last = await self._k.runs.last(subject.record.id)
+        if self._known.health.last_outcome is None and last is not None and last.outcome is not None:
+            self._known.health = replace(self._known.health, last_outcome=Outcome(last.outcome), last_error=last.error)
+        await self._k.report(subject, self._known, last=last, wakes=wakes, next_run_at=next_run_at, now=now)
+        self._untold = False
+
+    def _note(self, finding: Finding) -> None:
+        others = tuple(p for p in self._known.health.problems if p.type != finding.type)
+        self._known.health = replace(self._known.health, problems=(*others, finding))

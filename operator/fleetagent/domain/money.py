@@ -1,0 +1,52 @@
+"""Decimal USD: per hour, per UTC day, per proof."""
+
+from datetime import UTC, datetime, time, timedelta
+from decimal import ROUND_CEILING, Decimal
+
+
+def hours_to_midnight(now: datetime) -> Decimal:
+    """Hours until the UTC day ends."""
+    tomorrow = datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time.min, tzinfo=UTC)
+    return Decimal((tomorrow - now).total_seconds()) / 3600
+
+
+def usd_between(usd_per_hour: Decimal, since: datetime, until: datetime) -> tuple[tuple[datetime, Decimal], ...]:
+    """What that time costs, split at UTC midnights: pairs of (a moment in the day, USD)."""
+    parts: list[tuple[datetime, Decimal]] = []
+    while since < until:
+        midnight = datetime.combine(since.astimezone(UTC).date() + timedelta(days=1), time.min, tzinfo=UTC)
+        end = min(midnight, until)
+        parts.append((since, usd_per_hour * Decimal((end - since).total_seconds()) / 3600))
+        since = end
+    return tuple(parts)
+
+
+def min_rate(usd_per_hour: Decimal, usd_per_proof: Decimal | None, min_proofs_per_hour: int) -> int:
+    """Proofs per hour that a machine of this price must make to be kept; 0 when nothing is asked."""
+    if min_proofs_per_hour > 0:
+        return min_proofs_per_hour
+    if usd_per_proof is None or usd_per_proof <= 0:
+        return 0
+    return int((usd_per_hour / usd_per_proof).to_integral_value(rounding=ROUND_CEILING))
+
+
+def model_usd(
+    input_tokens: int,
+    cached_tokens: int,
+    output_tokens: int,
+    *,
+    input_price: Decimal | None,
+    cached_price: Decimal | None,
+    output_price: Decimal | None,
+) -> Decimal:
+    """What those tokens cost; prices are USD per million, and the count of input includes the cached ones."""
+    if input_price is None:
+        return Decimal(0)
+    cached = min(cached_tokens, input_tokens) if cached_price is not None else 0
+    usd = input_price * (input_tokens - cached) + (cached_price or Decimal(0)) * cached
+    return (usd + (output_price or Decimal(0)) * output_tokens) / 1_000_000
+
+
+def dollars(usd: Decimal) -> str:
+    """Two decimals, for people and the model."""
+    return f"{usd:.2f}"

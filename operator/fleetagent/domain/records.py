@@ -1,0 +1,195 @@
+"""What the database knows, as the agent uses it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from fleetagent.domain.observation import Calls
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKey:
+    """A FleetAgent's name within this operator's cluster."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write for one agent; whoever takes it next gets a higher token."""
+
+    agent_id: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """The conversation since the last reset. Token counts are None before the first request."""
+
+    id: int
+    epoch: int
+    started_at: datetime
+    compactions: int
+    summary: str | None
+    masked_before_run: int
+    context_tokens: int | None
+    estimated_tokens: int | None
+    next_prompt_tokens: int | None
+    messages_in_prompt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """The last quiet verdict: what the world looked like, and when a model last looked at it."""
+
+    fingerprint: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    """One agent's row. `handled` maps an annotation's short name (request, reset, …) to its last served value."""
+
+    id: int
+    key: AgentKey
+    uid: str
+    last_run_id: int
+    handled: Mapping[str, str]
+    spec_hash: str | None
+    next_scheduled_at: datetime | None
+    account_id: str | None
+    calibration: Mapping[str, float]
+    quiet: Quiet | None
+    model_failing_since: datetime | None
+    session: SessionRecord
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    ACTED = "Acted"
+    HELD = "Held"
+    REFUSED = "Refused"  # it wanted to act and every action was refused
+    UNCLEAR = "Unclear"  # an effect of it is not settled yet
+    SKIPPED = "Skipped"
+    FAILED = "Failed"
+    CONTEXT_FULL = "ContextFull"
+    NO_PROGRESS = "NoProgress"
+    INTERRUPTED = "Interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is going on: it holds the lease, and belongs to one session."""
+
+    lease: Lease
+    run_id: int
+    session_id: int
+    epoch: int
+    calls: Calls
+    started_at: datetime
+
+    @property
+    def agent_id(self) -> int:
+        """The agent's row."""
+        return self.lease.agent_id
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How a run ended, for the one transaction that ends it. Tokens are counts of the model's backend."""
+
+    outcome: Outcome
+    summary: str
+    quiet: bool
+    verdict: Mapping[str, bool]
+    verdict_said: Mapping[str, Any] | None
+    error: str | None
+    model_calls: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    usd: Decimal
+    fingerprint: str | None
+    """What the world looked like when a model looked at it and kept quiet; None when that must not be relied upon."""
+    model_failed: bool | None
+    """None: the model was not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run as status and reports show it."""
+
+    run_id: int
+    triggers: tuple[str, ...]
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: str | None
+    summary: str | None
+    error: str | None
+
+
+class ActionState(StrEnum):
+    """Where an action stands."""
+
+    INTENDED = "intended"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+    WAITING = "waiting"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One row of the ledger."""
+
+    id: int
+    run_id: int
+    kind: str
+    state: ActionState
+    label: str | None
+    provider_ref: str | None
+    refusal_code: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchIntent:
+    """What is written down before a machine is rented."""
+
+    intent_key: str
+    by: str
+    label: str
+    args: Mapping[str, Any]
+    machine_id: str
+    gpu_name: str
+    num_gpus: int
+    cpu_ram_gb: float
+    cpu_cores: float
+    usd_per_hour: Decimal
+    expected_rate: float
+    min_rate: int
+    worker_token_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What the ledger counts for guardrails: launches and stops of this run and the last hour, today's bill."""
+
+    launches_this_run: int
+    stops_this_run: int
+    launches_last_hour: int
+    usd_spent_today: Decimal
+    model_tokens_today: int
+    hosts_excluded: Mapping[str, datetime] = field(default_factory=dict)
+    open_alerts: int = 0

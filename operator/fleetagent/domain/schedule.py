@@ -1,0 +1,107 @@
+"""When is a run due, and why: interval, cron, wakes, persisted triggers, debounce."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from fleetagent.domain.resource import Debounce, Schedule, WakeLimits
+
+
+class Trigger(StrEnum):
+    """Why a run starts."""
+
+    SCHEDULE = "Schedule"
+    WAKE = "Wake"
+    REQUEST = "Request"
+    EVENT = "Event"
+    SPEC_CHANGE = "SpecChange"
+    FEEDBACK = "Feedback"
+    APPROVAL = "Approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A persisted trigger that no concluded run has served. `words` is what the model is told of it."""
+
+    id: int
+    kind: Trigger
+    value: str
+    words: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A future run that the model asked for."""
+
+    id: int
+    at: datetime
+    reason: str
+    asked_by_run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a run may take up now, and when to look again at the latest."""
+
+    kinds: tuple[Trigger, ...]
+    look_again_at: datetime | None
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds)
+
+
+def due(
+    now: datetime,
+    *,
+    next_scheduled_at: datetime | None,
+    pending: Sequence[Pending],
+    wakes: Sequence[Wake],
+    debounce: Debounce,
+) -> Due:
+    """Which kinds of trigger call for a run at `now`.
+
+    Only Events are debounced: a burst ends `idle` after its last one, at the latest `max` after its first, so that a
+    fleet that changes every second cannot put the run off for ever. Whatever else is due takes waiting Events along.
+    """
+    later: list[datetime] = []
+    kinds: set[Trigger] = {p.kind for p in pending if p.kind is not Trigger.EVENT}
+    for trigger, times in (
+        (Trigger.SCHEDULE, [next_scheduled_at] if next_scheduled_at else []),
+        (Trigger.WAKE, [w.at for w in wakes]),
+        (Trigger.EVENT, _burst_ends([p.at for p in pending if p.kind is Trigger.EVENT], debounce)),
+    ):
+        kinds |= {trigger for at in times if at <= now}
+        later += [at for at in times if at > now]
+    if kinds and any(p.kind is Trigger.EVENT for p in pending):
+        kinds.add(Trigger.EVENT)
+    return Due(tuple(t for t in Trigger if t in kinds), min(later, default=None))
+
+
+def _burst_ends(times: Sequence[datetime], debounce: Debounce) -> list[datetime]:
+    return [min(max(times) + debounce.idle, min(times) + debounce.max)] if times else []
+
+
+def next_scheduled(schedule: Schedule, *, after: datetime, last: datetime | None) -> datetime:
+    """The first scheduled moment later than `after`.
+
+    An interval keeps its beat from `last` (the moment that was scheduled before), so it does not drift, and a downtime
+    is followed by one run, not by all that were missed. Cron follows its time zone, daylight-saving changes included.
+    """
+    if (interval := schedule.every) is None:
+        zone = ZoneInfo(schedule.time_zone or "UTC")
+        return next(CronSim(schedule.cron or "", after.astimezone(zone))).astimezone(UTC)
+    if last is None or last > after + interval:
+        return after + interval
+    missed = max(0, (after - last) // interval)
+    return last + interval * (missed + 1)
+
+
+def wake_at(minutes: float, now: datetime, limits: WakeLimits) -> datetime:
+    """The moment of a wake asked for in so many minutes, clamped to what the spec allows."""
+    asked = timedelta(minutes=min(max(minutes, 0.0), 1e6))
+    return now + min(max(asked, limits.min), limits.max)

@@ -1,0 +1,187 @@
+"""Facts → conditions: each a pure function, one writer, numbers in the message."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from fleetagent.domain.demand import DemandUnknown
+from fleetagent.domain.fleet import FleetUnknown
+from fleetagent.domain.money import dollars
+from fleetagent.domain.observation import Observation
+from fleetagent.domain.records import Outcome
+from fleetagent.domain.resource import Condition, Fallback, FleetAgentSpec, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A condition before it gets its time: status True, False or Unknown."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is known beside the observation. None: not known yet, or nothing to say."""
+
+    model_problem: tuple[str, str] | None = None
+    """Reason and sentence of the last failure of the model; None after a success."""
+    model_asked: bool = False
+    problems: tuple[Finding, ...] = ()
+    """What the resource's owner can mend: one finding per condition, from the errors of this pass."""
+    last_outcome: Outcome | None = None
+    last_error: str | None = None
+
+
+def findings(spec: FleetAgentSpec, seen: Observation | None, health: Health, now: datetime) -> tuple[Finding, ...]:
+    """Every condition, Ready last; an owner's problem overrides what the facts say of the same condition."""
+    mended = {p.type: p for p in health.problems}
+    found = [
+        _suspended(spec, now),
+        _fleet_known(seen),
+        _demand_known(seen),
+        _model_available(health),
+        _on_target(seen),
+        _within_budget(spec, seen),
+        _context_fits(health),
+        _spec_honoured(spec),
+    ]
+    found = [mended.pop(f.type, f) for f in found]
+    found += [f for f in mended.values() if f.type != "Ready"]
+    return (*found, mended.get("Ready") or _ready(found, health))
+
+
+def _suspended(spec: FleetAgentSpec, now: datetime) -> Finding:
+    if spec.mode is Mode.SUSPENDED:
+        return Finding("Suspended", "True", "ModeSuspended", "spec.mode is Suspended: no runs; machines are left alone")
+    if spec.pause is not None and now < spec.pause.until:
+        what = " and ".join(spec.pause.directions)
+        because = f": {spec.pause.reason}" if spec.pause.reason else ""
+        return Finding(
+            "Suspended", "True", "Paused", f"{what} paused until {spec.pause.until:%Y-%m-%d %H:%M} UTC{because}"
+        )
+    return Finding("Suspended", "False", "Running", "runs as scheduled")
+
+
+def _fleet_known(seen: Observation | None) -> Finding:
+    if seen is None:
+        return Finding("FleetKnown", "Unknown", "NotSeenYet", "the fleet has not been looked at yet")
+    if isinstance(seen.fleet, FleetUnknown):
+        return Finding("FleetKnown", "False", "FleetUnknown", f"nothing is launched or stopped: {seen.fleet.because}")
+    return Finding("FleetKnown", "True", "Listed", f"{len(seen.fleet.instances)} instances, ledger and market agree")
+
+
+def _demand_known(seen: Observation | None) -> Finding:
+    if seen is None:
+        return Finding("DemandKnown", "Unknown", "NotSeenYet", "the demand has not been looked at yet")
+    if isinstance(seen.demand, DemandUnknown):
+        return Finding(
+            "DemandKnown", "False", "DemandUnknown", f"nothing is launched or stopped: {seen.demand.because}"
+        )
+    queued = f", {seen.demand.queued} queued" if seen.demand.queued is not None else ""
+    return Finding(
+        "DemandKnown", "True", "Active" if seen.demand.active else "Inactive", f"active={seen.demand.active}{queued}"
+    )
+
+
+def _model_available(health: Health) -> Finding:
+    if health.model_problem is not None:
+        reason, sentence = health.model_problem
+        return Finding("ModelAvailable", "False", reason, sentence)
+    if not health.model_asked:
+        return Finding("ModelAvailable", "Unknown", "NotAskedYet", "the model has not been asked yet")
+    return Finding("ModelAvailable", "True", "Answers", "the last request was answered")
+
+
+def _on_target(seen: Observation | None) -> Finding:
+    cap = seen.capacity if seen is not None else None
+    if seen is None or cap is None or seen.target is None:
+        return Finding("OnTarget", "Unknown", "FactsMissing", "fleet or demand is unknown")
+    figures = (
+        f"projected {cap.projected_proofs_per_hour:.0f} of {seen.target.proofs_per_hour:.0f} proofs/h, "
+        f"{cap.proofs_per_hour:.0f} measured"
+    )
+    if not seen.on_target:
+        return Finding("OnTarget", "False", "BelowTarget", figures)
+    measured_too = Decimal(str(cap.proofs_per_hour)) >= seen.target.hold_from
+    return Finding("OnTarget", "True", "Reached" if measured_too else "OnTheWay", figures)
+
+
+def _within_budget(spec: FleetAgentSpec, seen: Observation | None) -> Finding:
+    if seen is None or isinstance(seen.fleet, FleetUnknown):
+        return Finding("WithinBudget", "Unknown", "FleetUnknown", "the bill is not known while the fleet is not")
+    bill, budget = seen.fleet.usd_per_hour, spec.budget
+    figures = f"{dollars(bill)} of {dollars(budget.fleet_usd_per_hour)} USD per hour, {dollars(seen.usd_spent_today)} USD today"
+    over_day = budget.fleet_usd_per_day is not None and seen.usd_spent_today > budget.fleet_usd_per_day
+    if bill > budget.fleet_usd_per_hour or over_day:
+        return Finding(
+            "WithinBudget", "False", "OverBudget", f"{figures}; caps stop no machine: lower the target or stop some"
+        )
+    return Finding("WithinBudget", "True", "Affordable", figures)
+
+
+def _context_fits(health: Health) -> Finding:
+    if health.last_outcome is Outcome.CONTEXT_FULL:
+        sentence = health.last_error or "the prompt does not fit spec.context.tokenBudget"
+        return Finding("ContextFits", "False", "ContextFull", f"{sentence}; raise spec.context.tokenBudget")
+    return Finding("ContextFits", "True", "Fits", "the prompt fits its token budget")
+
+
+NOT_BUILT = "this version does not act on {}: {}"
+
+
+def _spec_honoured(spec: FleetAgentSpec) -> Finding:
+    """What the spec asks for and this version does not do yet is said, never silently ignored."""
+    missing = [
+        (spec.mode is Mode.APPROVE, "spec.mode Approve", "actions are refused; nobody can approve them yet"),
+        (spec.fallback is Fallback.CONTROLLER, "spec.fallback Controller", "it holds while the model fails"),
+        (spec.demand.curio is not None, "spec.demand.curio", "demand is unknown; use http or static"),
+        (spec.demand.prometheus is not None, "spec.demand.prometheus", "demand is unknown; use http or static"),
+        (spec.alerts is not None, "spec.alerts", "alerts stay in status and Events"),
+        (_changed(spec, "retention"), "spec.retention", "nothing is pruned yet"),
+        (_changed(spec, "approval_expiry"), "spec.approvalExpiry", "no action waits for approval yet"),
+    ]
+    said = [NOT_BUILT.format(field, instead) for asked, field, instead in missing if asked]
+    if said:
+        return Finding("SpecHonoured", "False", "NotBuiltYet", "; ".join(said))
+    return Finding("SpecHonoured", "True", "AllFields", "every field of the spec has its effect")
+
+
+def _changed(spec: FleetAgentSpec, field: str) -> bool:
+    return bool(getattr(spec, field) != type(spec).model_fields[field].get_default(call_default_factory=True))
+
+
+def _ready(found: Sequence[Finding], health: Health) -> Finding:
+    for finding in found:
+        if finding.type in {"FleetKnown", "DemandKnown", "ModelAvailable", "ContextFits"} and finding.status == "False":
+            return Finding("Ready", "False", finding.reason, f"{finding.type}: {finding.message}")
+    if next(f for f in found if f.type == "Suspended").reason == "ModeSuspended":
+        return Finding("Ready", "False", "Suspended", "spec.mode is Suspended")
+    if health.last_outcome is Outcome.FAILED:
+        return Finding("Ready", "False", "RunFailed", health.last_error or "the last run failed")
+    if any(f.status == "Unknown" and f.type in {"FleetKnown", "DemandKnown"} for f in found):
+        return Finding("Ready", "Unknown", "Starting", "the first look is under way")
+    return Finding("Ready", "True", "Running", "runs as scheduled")
+
+
+def merged(old: Iterable[Condition], new: Iterable[Finding], now: datetime, generation: int) -> tuple[Condition, ...]:
+    """New findings with their times: `lastTransitionTime` moves only when the status does."""
+    since = {c.type: c for c in old}
+    out = []
+    for finding in new:
+        before = since.get(finding.type)
+        kept = before is not None and before.status == finding.status
+        condition = Condition(
+            type=finding.type,
+            status=finding.status,
+            observed_generation=generation,
+            last_transition_time=before.last_transition_time if before is not None and kept else now,
+            reason=finding.reason,
+            message=finding.message,
+        )
+        out.append(condition)
+    return tuple(out)

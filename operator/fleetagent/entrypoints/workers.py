@@ -1,0 +1,128 @@
+"""What rented machines report: four POSTs below `/workers/<token>`; the token says which machine speaks."""
+
+import json
+import math
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from fleetagent.agent.clock import Now
+from fleetagent.agent.triggers import Triggers
+from fleetagent.domain.text import neutral
+from fleetagent.domain.workers import Registered, WorkerAnswer
+from fleetagent.errors import TryLater
+
+LARGEST_BODY = 16_384
+HIGHEST_RATE = 100_000.0
+UNKNOWN = "this machine is not known, or has ended"
+
+
+class WorkerMemory(Protocol):
+    """Where workers' facts are kept. None means: no live machine has this token (and uuid)."""
+
+    async def register(self, token: str, label: str, now: datetime) -> Registered | None:
+        """The worker is up; the same pair each time."""
+
+    async def params_done(self, token: str, uuid: str, now: datetime) -> WorkerAnswer | None:
+        """The benchmark begins."""
+
+    async def bench_done(self, token: str, uuid: str, rate: float, now: datetime) -> WorkerAnswer | None:
+        """The benchmark's result, in proofs per hour."""
+
+    async def running(self, token: str, uuid: str, now: datetime) -> WorkerAnswer | None:
+        """The worker makes proofs."""
+
+
+class BadCallError(Exception):
+    """The worker's call has no sense; the sentence goes back to it."""
+
+
+class WorkerEndpoint:
+    """Facts in, the agent nudged."""
+
+    def __init__(self, memory: WorkerMemory, triggers: Triggers, now: Now) -> None:
+        self._memory = memory
+        self._triggers = triggers
+        self._now = now
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+        calls: dict[str, Callable[[str, dict[str, Any]], Awaitable[JSONResponse]]] = {
+            "register": self._register,
+            "param-done": self._params_done,
+            "bench-done": self._bench_done,
+            "running": self._running,
+        }
+        routes = [
+            Route(f"/workers/{{token}}/{name}", self._route(answer), methods=["POST"]) for name, answer in calls.items()
+        ]
+        return Starlette(routes=routes)
+
+    def _route(
+        self, answer: Callable[[str, dict[str, Any]], Awaitable[JSONResponse]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def route(request: Request) -> Response:
+            try:
+                return await answer(request.path_params["token"], await _body(request))
+            except BadCallError as error:
+                return JSONResponse({"error": str(error)}, 400)
+            except ClientDisconnect:
+                return Response(status_code=400)
+            except TryLater:
+                return JSONResponse({"error": "try again later"}, 503)
+
+        return route
+
+    async def _register(self, token: str, body: dict[str, Any]) -> JSONResponse:
+        registered = await self._memory.register(token, neutral(_text(body, "label"), 100), self._now())
+        if registered is None:
+            return JSONResponse({"error": UNKNOWN}, 404)
+        self._triggers.nudge(registered.agent)
+        return JSONResponse({"uuid": registered.uuid, "runner_id": registered.runner_id})
+
+    async def _params_done(self, token: str, body: dict[str, Any]) -> JSONResponse:
+        return self._taken(await self._memory.params_done(token, _text(body, "uuid"), self._now()))
+
+    async def _bench_done(self, token: str, body: dict[str, Any]) -> JSONResponse:
+        rate = body.get("rate")
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= HIGHEST_RATE:
+            raise BadCallError("rate must be a number of proofs per hour")
+        answer = await self._memory.bench_done(token, _text(body, "uuid"), float(rate), self._now())
+        return self._taken(answer, with_passed=True)
+
+    async def _running(self, token: str, body: dict[str, Any]) -> JSONResponse:
+        return self._taken(await self._memory.running(token, _text(body, "uuid"), self._now()))
+
+    def _taken(self, answer: WorkerAnswer | None, *, with_passed: bool = False) -> JSONResponse:
+        if answer is None:
+            return JSONResponse({"error": UNKNOWN}, 404)
+        self._triggers.nudge(answer.agent)
+        return JSONResponse({"ok": answer.ok, **({"passed": answer.passed} if with_passed else {})})
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object of a small body."""
+    raw = b""
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LARGEST_BODY:
+            raise BadCallError(f"the body is larger than {LARGEST_BODY} bytes")
+    try:
+        body = json.loads(raw or b"{}", parse_constant=lambda _: math.nan)
+    except (ValueError, RecursionError):
+        raise BadCallError("the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise BadCallError("the body must be a JSON object")
+    return body
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > 256:
+        raise BadCallError(f"{name} is missing")
+    return value

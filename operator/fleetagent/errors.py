@@ -1,0 +1,77 @@
+"""Every failure we name, sorted by what the caller can do about it.
+
+FleetAgentError
+├── TryLater        the world is not ready; the same call may work later, and nothing has happened
+│   └── FleetUnreadable   the market's list failed or was not complete: never to be read as an empty fleet
+├── Unclear         an effect may have happened; find out, never repeat it
+├── Denied          the other side said no for certain; nothing has happened
+├── BadResource     the FleetAgent, or what it names, is wrong; only its owner can mend it: a condition
+├── PromptTooLong   the model server refused the request for its length
+├── BadReply        the model answered with something that cannot be used
+├── LeaseLost       another process owns this agent now, or the session is over; write nothing more
+└── CannotStart     the process has no use without this; one line, exit code 1
+"""
+
+
+class FleetAgentError(Exception):
+    """What all our failures have in common."""
+
+
+class TryLater(FleetAgentError):  # noqa: N818  # the name is the advice
+    """The world is not ready; nothing has happened and the same call may work later."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class FleetUnreadable(TryLater):
+    """The market's list failed, was partial or made no sense: the fleet is unknown, never empty."""
+
+
+class Unclear(FleetAgentError):  # noqa: N818
+    """The effect may have happened: find out by label, never repeat it.
+
+    `provider_id` is the machine that the answer named in spite of its error, if any.
+    """
+
+    def __init__(self, message: str, *, provider_id: str | None = None) -> None:
+        super().__init__(message)
+        self.provider_id = provider_id
+
+
+class Denied(FleetAgentError):  # noqa: N818
+    """A certain no: nothing has happened. `code` is a CamelCase word such as `OfferGone`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class BadResource(FleetAgentError):  # noqa: N818
+    """Only the resource's owner can mend this. It becomes condition `condition`=False with `reason`."""
+
+    def __init__(self, condition: str, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.reason = reason
+
+
+class PromptTooLong(FleetAgentError):  # noqa: N818
+    """The model server refused the prompt for its length; `limit_tokens` is the window it named, if any."""
+
+    def __init__(self, message: str, *, limit_tokens: int | None = None) -> None:
+        super().__init__(message)
+        self.limit_tokens = limit_tokens
+
+
+class BadReply(FleetAgentError):  # noqa: N818
+    """The model server answered 200 with nothing that can be used, or refused a request that we hold valid."""
+
+
+class LeaseLost(FleetAgentError):  # noqa: N818
+    """This process does not own the agent any more, or its session has ended: write nothing more."""
+
+
+class CannotStart(FleetAgentError):  # noqa: N818
+    """The process has no use without this: say it in one line and end with exit code 1."""

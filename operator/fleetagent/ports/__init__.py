@@ -1,0 +1,6 @@
+"""What the agent needs: of the world (`world`), and of its memory (`memory`). Adapters keep these promises."""
+
+from fleetagent.ports.memory import Agents, Conversation, Ledger, Runs
+from fleetagent.ports.world import Cluster, DemandSource, Market, Model, Tokens, Worlds
+
+__all__ = ["Agents", "Cluster", "Conversation", "DemandSource", "Ledger", "Market", "Model", "Runs", "Tokens", "Worlds"]

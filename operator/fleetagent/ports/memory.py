@@ -1,0 +1,184 @@
+"""What the agent needs of its memory, one database. Whatever takes a lease or a run raises `LeaseLost` when it is not held.
+
+Every method is one short transaction, raises `TryLater` when the database cannot be reached, and never waits for anybody
+else's work.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from fleetagent.domain.fleet import Instance
+from fleetagent.domain.facts import Refusal
+from fleetagent.domain.messages import Message
+from fleetagent.domain.records import (
+    Action,
+    AgentKey,
+    AgentRecord,
+    Conclusion,
+    LaunchIntent,
+    Lease,
+    Pulse,
+    Run,
+    RunReport,
+)
+from fleetagent.domain.schedule import Pending, Trigger, Wake
+from fleetagent.domain.settle import Change
+
+
+class Agents(Protocol):
+    """Rows of agents, their leases and sessions."""
+
+    async def meet(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> AgentRecord:
+        """The agent's row, made if need be. Another uid under the same name starts a new session, same run counter.
+
+        `floor` is the highest run number that the resource's status knows; `handled` its last served values.
+        """
+
+    async def take_lease(self, agent_id: int) -> Lease | None:
+        """Own this agent, or None while another process does."""
+
+    async def renew(self, lease: Lease) -> None:
+        """Own it for longer."""
+
+    async def release(self, lease: Lease) -> None:
+        """Let others own it at once; no error when it is lost already."""
+
+    async def check(self, lease: Lease) -> None:
+        """Return only while the lease is held: asked just before each effect."""
+
+    async def start_session(self, lease: Lease, handled: Mapping[str, str]) -> None:
+        """Archive the session and start the next one: the reset. A run that goes on is marked interrupted."""
+
+    async def mark_handled(self, lease: Lease, handled: Mapping[str, str]) -> None:
+        """Remember these values as served."""
+
+    async def schedule(self, lease: Lease, next_scheduled_at: datetime | None, spec_hash: str) -> None:
+        """Remember the next scheduled moment, and the spec it was computed from."""
+
+    async def remember_account(self, lease: Lease, account_id: str) -> None:
+        """The account that this agent's machines belong to."""
+
+    async def forget(self, lease: Lease) -> None:
+        """The resource is deleted: cancel wakes and pending triggers, keep the audit."""
+
+
+class Runs(Protocol):
+    """Runs, and what calls for them."""
+
+    async def persist(self, agent_id: int, kind: Trigger, value: str, words: str | None = None) -> bool:
+        """Write a trigger down; False when the same one is pending already. Needs no lease: it decides nothing."""
+
+    async def acknowledge(self, agent_id: int, alert_id: int, comment: str, value: str) -> str:
+        """Mark the alert acknowledged and persist a Feedback trigger that says so; the words that the model gets."""
+
+    async def waiting(self, agent_id: int) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
+        """Pending triggers in the order in which they came, pending wakes soonest first."""
+
+    async def interrupt_stale(self, lease: Lease) -> tuple[int, ...]:
+        """Close runs that a dead process left running; they give back their triggers (three times) and wakes."""
+
+    async def claim(self, lease: Lease, kinds: Sequence[Trigger], now: datetime) -> Run:
+        """Start a run: the next number, with all pending triggers and due wakes."""
+
+    async def conclude(self, run: Run, conclusion: Conclusion) -> None:
+        """End a run in one transaction: triggers and wakes served, quiet messages out of the prompt, spend booked."""
+
+    async def interrupt(self, run: Run, because: str) -> None:
+        """End a run that was cancelled: what it was called for is given back."""
+
+    async def last(self, agent_id: int) -> RunReport | None:
+        """The newest run."""
+
+    async def ask_wake(self, run: Run, at: datetime, reason: str, *, limit: int) -> Wake | None:
+        """Remember a wake; None when `limit` are pending already. The same minute and reason is the same wake."""
+
+    async def cancel_wake(self, run: Run, wake_id: int) -> bool:
+        """Cancel a pending wake of this agent."""
+
+    async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
+        """Open an alert; None when one of this code (and, for the model's own, this message) is open already."""
+
+    async def resolve_alerts(self, agent_id: int, code: str) -> None:
+        """Close the open alerts of this code."""
+
+
+class Conversation(Protocol):
+    """The messages of a session; append-only."""
+
+    async def in_prompt(self, session_id: int) -> tuple[Message, ...]:
+        """What later prompts are made of, in order."""
+
+    async def append(self, run: Run, messages: Sequence[Message]) -> None:
+        """Store messages of this run; fenced by lease and session."""
+
+    async def compact(
+        self,
+        run: Run,
+        *,
+        method: str,
+        because: str | None,
+        masked_before_run: int,
+        runs_left: Sequence[int],
+        leaving_seqs: Sequence[int],
+        summary: str | None,
+        tokens_before: int,
+        tokens_after: int,
+    ) -> None:
+        """One transaction: the messages that leave, the summary, the compaction's row."""
+
+    async def count(self, run: Run, *, reported: int | None, estimated: int, endpoint: str, ratio: float) -> None:
+        """Remember the backend's count of the last request beside our estimate of the same."""
+
+    async def expect(self, run: Run, next_prompt_tokens: int) -> None:
+        """Remember our estimate of the next prompt."""
+
+    async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
+        """Those runs as a digest needs them."""
+
+
+class Ledger(Protocol):
+    """Actions and machines; written before the world hears of them. Fenced by the lease alone, never by the session."""
+
+    async def instances(self, agent_id: int) -> tuple[Instance, ...]:
+        """Every live instance, oldest first."""
+
+    async def pulse(self, agent_id: int, run_id: int, now: datetime) -> Pulse:
+        """What guardrails count."""
+
+    async def intend_launch(self, run: Run, intent: LaunchIntent, now: datetime) -> int:
+        """Write the intent and its instance; the action's id."""
+
+    async def intend_stop(
+        self, lease: Lease, run_id: int, instance: Instance, *, intent_key: str, by: str, reason: str, now: datetime
+    ) -> int:
+        """Write the intent; the instance is `stopping` from now on; the action's id."""
+
+    async def refuse(
+        self, run: Run, kind: str, *, intent_key: str, by: str, args: Mapping[str, Any], refusal: Refusal
+    ) -> None:
+        """Write down what a guardrail refused."""
+
+    async def launched(self, lease: Lease, action_id: int, provider_id: str) -> None:
+        """The market named the machine."""
+
+    async def not_launched(self, lease: Lease, action_id: int, because: str, now: datetime) -> None:
+        """Certainly not rented."""
+
+    async def unclear(self, lease: Lease, action_id: int, because: str, provider_id: str | None) -> None:
+        """It may have happened: counts as capacity and money until it is settled."""
+
+    async def stop_asked(self, lease: Lease, label: str, now: datetime) -> None:
+        """The market took the destroy; the instance stays `stopping` until a complete listing lacks it."""
+
+    async def actions(self, agent_id: int, run_id: int) -> tuple[Action, ...]:
+        """The actions of one run, in order."""
+
+    async def settle(self, lease: Lease, changes: Sequence[Change], now: datetime) -> None:
+        """Apply what a look at the market showed, bill the time that passed, remember failed hosts."""
+
+    async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:
+        """One point for the plots: counts and rates of the fleet."""
+
+    async def fail_host(self, lease: Lease, instance: Instance, because: str, now: datetime) -> None:
+        """Leave this machine's host out for a while that grows with each failure."""

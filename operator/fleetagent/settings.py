@@ -1,0 +1,107 @@
+"""What an installation may set, by environment variables; read once, when the process starts."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from fleetagent.errors import CannotStart
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class Settings(BaseSettings):
+    """Each field is the environment variable FLEETAGENT_<FIELD>; an empty one counts as not set."""
+
+    model_config = SettingsConfigDict(env_prefix="FLEETAGENT_", frozen=True, env_ignore_empty=True, extra="ignore")
+
+    database_url: SecretStr
+    """As libpq takes it: postgresql://user:password@host:5432/fleetagent."""
+
+    namespaces: Names = ()
+    """Namespaces to watch, comma-separated; empty: all."""
+
+    cluster: str = Field("default", min_length=1, max_length=253)
+    """Name of this cluster; part of every machine's label, so two clusters on one market account need two names."""
+
+    allowed_hosts: Names = ()
+    """If set, the whole list of hosts that a resource's URLs may name, loopback included if listed; host or host:port."""
+
+    web_listen: str = "127.0.0.1:8080"
+    """host:port of page, API and metrics."""
+
+    health_listen: str = "127.0.0.1:8081"
+    """host:port of /healthz and /readyz."""
+
+    worker_listen: str = "127.0.0.1:8082"
+    """host:port that workers report to."""
+
+    worker_url: str | None = None
+    """The public base URL of `worker_listen`, as machines reach it. Not set: launches are refused."""
+
+    log_format: Literal["json", "text"] = "text"
+    """json or text."""
+
+    lease_seconds: int = Field(15, ge=3, le=300)
+    """How long this process owns an agent without renewing."""
+
+    beat_seconds: float = Field(10, ge=0.2, le=300)
+    """How often each resource is looked at, although nothing happened."""
+
+    look_seconds: float = Field(30, ge=0.2, le=3600)
+    """How old the picture of the fleet may be while no run is due."""
+
+    settling_seconds: float = Field(300, ge=1, le=3600)
+    """How long an intent that nobody has seen counts as a machine."""
+
+    confirm_gone_seconds: float = Field(60, ge=0, le=3600)
+    """How far apart the market must say twice that a machine is gone."""
+
+    market_pacing: bool = True
+    """Keep the market's minimum intervals between calls; off for the simulator."""
+
+    database_pool: int = Field(10, ge=2, le=200)
+    """Most database connections of this process."""
+
+    @field_validator("namespaces", "allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(filter(None, (v.strip() for v in value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("worker_url")
+    @classmethod
+    def _base(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
+        return value.rstrip("/") if value else None
+
+    @field_validator("web_listen", "health_listen", "worker_listen")
+    @classmethod
+    def _listen(cls, value: str) -> str:
+        _host, colon, port = value.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65535:
+            raise ValueError("must be host:port, such as 0.0.0.0:8080")
+        return value
+
+    @property
+    def lease(self) -> timedelta:
+        """The lease's length."""
+        return timedelta(seconds=self.lease_seconds)
+
+
+def read_settings() -> Settings:
+    """The environment's settings; `CannotStart` names the variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = "FLEETAGENT_" + ".".join(map(str, first["loc"])).upper()
+        missing = first["type"] == "missing"
+        raise CannotStart(f"{name} {'is not set' if missing else 'is wrong: ' + first['msg']}") from None
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    """`host:port` in its parts; IPv6 hosts stand in brackets."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
