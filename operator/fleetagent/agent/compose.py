@@ -64,10 +64,12 @@ class Transcript:
         """The token budget, divided."""
         return budget_of(self.subject)
 
-    def messages(self, *, without_history: bool = False) -> tuple[JsonObject, ...]:
+    def _head(self) -> list[Message]:
+        return [Message(0, Kind.SUMMARY, "user", SUMMARY_HEAD + self.summary)] if self.summary else []
+
+    def messages(self) -> tuple[JsonObject, ...]:
         """The exact messages for the server; the same rows always give the same bytes."""
-        head = [Message(0, Kind.SUMMARY, "user", SUMMARY_HEAD + self.summary)] if self.summary else []
-        rows = repair([*head, *(() if without_history else self.history), *self.mine])
+        rows = repair([*self._head(), *self.history, *self.mine])
         return wire(
             system_prompt(self.subject.spec),
             rows,
@@ -97,6 +99,17 @@ class Transcript:
             may_call_tools=may_call_tools,
             parameters=model.parameters or {},
         )
+
+    def next_projected(self, *, without_mine: bool) -> int:
+        """What the server will count of the next run's prompt, before that run adds anything."""
+        shown = () if without_mine else self.mine
+        rows = wire(
+            system_prompt(self.subject.spec),
+            repair([*self._head(), *self.history, *shown]),
+            current_run=self.run.run_id + 1,
+            masked_before_run=self.masked_before_run,
+        )
+        return self.calibration.project(request_estimate(rows, self.tools, self.count), self.anchor)
 
     async def add(self, messages: Sequence[Message]) -> None:
         """Store this run's messages, then show them."""

@@ -19,10 +19,11 @@ class Triggers:
         self._keeping = keeping
         self._deletion = deletion
         self._keepers: dict[AgentKey, Keeper] = {}
+        self._closed = False
 
     def look(self, body: Mapping[str, Any]) -> None:
         """A resource as it is now: from the beat, or because it changed. Returns at once."""
-        if body["metadata"].get("deletionTimestamp"):
+        if self._closed or body["metadata"].get("deletionTimestamp"):
             return
         key = key_of(body)
         keeper = self._keepers.get(key)
@@ -46,7 +47,8 @@ class Triggers:
             await keeper.stop()
 
     async def close(self) -> None:
-        """Stop keeping all of them; leases are released, interrupted runs give back what called for them."""
+        """Stop keeping all of them, for good; leases are released, runs give back what called for them."""
+        self._closed = True
         await asyncio.gather(*(self.gone(key) for key in list(self._keepers)))
 
 

@@ -177,6 +177,7 @@ class Turn:
                 usd=_model_bill(subject, transcript),
                 fingerprint=fingerprint(desk.seen, spec_hash(subject.spec)) if quiet else None,
                 model_failed=None if trouble is not None and not trouble.is_models else trouble is not None,
+                next_prompt_tokens=transcript.next_projected(without_mine=quiet),
             ),
         )
         log.info("%s run %s: %s: %s", subject.key, run.run_id, outcome, _summary(ending, trouble, actions))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -108,11 +109,28 @@ async def _watch(settings: Settings, built: Built, ready: asyncio.Event) -> None
 
     given = kopf.OperatorSettings()
     handlers.settings(given, namespaced=bool(settings.namespaces))
+    stop = asyncio.Event()
+    watched = asyncio.create_task(_hand_over_on_signal(ready, stop, built))
     await kopf.operator(
         registry=registry,
         settings=given,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         ready_flag=ready,
+        stop_flag=stop,
         memo=object(),
     )
+    watched.cancel()
+
+
+async def _hand_over_on_signal(ready: asyncio.Event, stop: asyncio.Event, built: Built) -> None:
+    """On the first signal let go of every agent at once: kopf takes seconds to end, and another replica could go on."""
+    await ready.wait()
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told.set)
+    await told.wait()
+    log.info("asked to end: runs are handed back")
+    await built.triggers.close()
+    stop.set()

@@ -121,6 +121,8 @@ class Conclusion:
     """What the world looked like when a model looked at it and kept quiet; None when that must not be relied upon."""
     model_failed: bool | None
     """None: the model was not asked."""
+    next_prompt_tokens: int | None = None
+    """Our estimate of the next run's first request, without what it will add."""
 
 
 @dataclass(frozen=True, slots=True)

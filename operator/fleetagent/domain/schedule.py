@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from fleetagent.domain.resource import Debounce, Schedule, WakeLimits
+from fleetagent.errors import BadResource
 
 
 class Trigger(StrEnum):
@@ -87,18 +88,28 @@ def _burst_ends(times: Sequence[datetime], debounce: Debounce) -> list[datetime]
 
 
 def next_scheduled(schedule: Schedule, *, after: datetime, last: datetime | None) -> datetime:
-    """The first scheduled moment later than `after`.
+    """The first scheduled moment later than `after`; `BadResource` for a cron or zone that makes no sense.
 
     An interval keeps its beat from `last` (the moment that was scheduled before), so it does not drift, and a downtime
     is followed by one run, not by all that were missed. Cron follows its time zone, daylight-saving changes included.
     """
     if (interval := schedule.every) is None:
-        zone = ZoneInfo(schedule.time_zone or "UTC")
-        return next(CronSim(schedule.cron or "", after.astimezone(zone))).astimezone(UTC)
+        return _next_by_cron(schedule.cron or "", schedule.time_zone or "UTC", after)
     if last is None or last > after + interval:
         return after + interval
     missed = max(0, (after - last) // interval)
     return last + interval * (missed + 1)
+
+
+def _next_by_cron(cron: str, time_zone: str, after: datetime) -> datetime:
+    """The API server cannot refuse a date that never comes, or a zone that only its own list has: it is said here."""
+    try:
+        return next(CronSim(cron, after.astimezone(ZoneInfo(time_zone)))).astimezone(UTC)
+    except (CronSimError, StopIteration) as error:
+        raise BadResource("Ready", "InvalidSchedule", f"spec.schedule.cron: {cron!r} never comes: {error}") from error
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        sentence = f"spec.schedule.timeZone: {time_zone!r} is not a time zone that this operator knows"
+        raise BadResource("Ready", "InvalidSchedule", sentence) from error
 
 
 def wake_at(minutes: float, now: datetime, limits: WakeLimits) -> datetime:

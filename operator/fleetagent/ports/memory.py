@@ -130,9 +130,6 @@ class Conversation(Protocol):
     async def count(self, run: Run, *, reported: int | None, estimated: int, endpoint: str, ratio: float) -> None:
         """Remember the backend's count of the last request beside our estimate of the same."""
 
-    async def expect(self, run: Run, next_prompt_tokens: int) -> None:
-        """Remember our estimate of the next prompt."""
-
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         """Those runs as a digest needs them."""
 

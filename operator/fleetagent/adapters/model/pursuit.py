@@ -99,7 +99,6 @@ class Pursuit:
         """What this answer means: nothing is indexed before it was looked at."""
         if isinstance(answer, NoAnswer):
             return Setback(NO_ANSWER[answer.because], self._say(answer.message))
-        said = self._say(answer.text)
         fault = fault_in(answer)
         if fault:
             wait = asked_wait_seconds(answer.headers, fault.message, self._means.timing.epoch())
@@ -108,11 +107,11 @@ class Pursuit:
         reply = reply_in(answer.json, answer.request_id)
         if reply is None:
             reason = "NotJSON" if answer.json is None else "NoChoices"
-            return Setback(Judgement(Verdict.RETRY, reason), said or "an empty body", answer.status)
+            return Setback(Judgement(Verdict.RETRY, reason), self._say(answer.text) or "an empty body", answer.status)
         if self._request.may_call_tools and not reply.calls:
             reply = with_calls_from_text(reply, self._request.tools)
         judgement = self._judge_reply(reply)
-        return Setback(judgement, said, answer.status) if judgement else reply
+        return Setback(judgement, self._say(answer.text), answer.status) if judgement else reply
 
     def _judge_reply(self, reply: Reply) -> Judgement | None:
         """What is wrong with a reply that came without an error, or None."""
@@ -166,8 +165,10 @@ class Pursuit:
         """Ask for a shorter answer when the prompt itself fits, once; else the prompt must shrink."""
         prompt, limit = setback.judgement.prompt_tokens, setback.judgement.limit_tokens
         if self._grown:
-            raise BadReply(f"the model reasons to the limit and says nothing, and there is no more room: {setback.said}")
-        if prompt is not None and limit is not None:
+            raise BadReply(
+                f"the model reasons to the limit and says nothing, and there is no more room: {setback.said}"
+            )
+        if not self._shrunk and prompt is not None and limit is not None:
             room = limit - prompt - ROOM_MARGIN_TOKENS
             if room >= min(SMALLEST_ROOM_TOKENS, self._output_tokens // 2):
                 # A refusal although there is room enough: the server counts more than it says.

@@ -102,13 +102,6 @@ class PostgresConversation:
                 .values(calibration=agents.c.calibration.concat({endpoint: ratio}))
             )
 
-    async def expect(self, run: Run, next_prompt_tokens: int) -> None:
-        """See `ports.Conversation.expect`."""
-        async with self._database.in_session(run) as connection:
-            await connection.execute(
-                sa.update(sessions).where(sessions.c.id == run.session_id).values(next_prompt_tokens=next_prompt_tokens)
-            )
-
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         """See `ports.Conversation.notes`."""
         query = sa.select(runs).where(runs.c.agent_id == agent_id, runs.c.run_id.in_(list(run_ids)))

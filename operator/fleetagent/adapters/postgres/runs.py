@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
 from fleetagent.adapters.postgres.spend import book
-from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, triggers, wakes
+from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, sessions, triggers, wakes
 from fleetagent.domain.messages import Left
 from fleetagent.domain.observation import Calls
 from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
@@ -114,6 +114,12 @@ class PostgresRuns:
             if conclusion.tokens_in or conclusion.tokens_out:
                 tokens = conclusion.tokens_in + conclusion.tokens_out
                 await book(connection, run.agent_id, run.started_at.date(), "model", conclusion.usd, tokens)
+            if conclusion.next_prompt_tokens is not None:
+                await connection.execute(
+                    sa.update(sessions)
+                    .where(sessions.c.id == run.session_id)
+                    .values(next_prompt_tokens=conclusion.next_prompt_tokens)
+                )
             values: dict[str, Any] = {"quiet": None}
             if conclusion.fingerprint is not None:
                 values["quiet"] = {"fingerprint": conclusion.fingerprint, "at": run.started_at.isoformat()}

@@ -1,0 +1,47 @@
+"""The main job: from an empty conversation and an empty fleet to the target, and hold."""
+
+from decimal import Decimal
+
+from support.stage import Stage
+
+
+def test_the_fleet_goes_from_nothing_to_its_target_and_then_holds(stage: Stage) -> None:
+    stage.start_operator()
+    stage.apply()
+
+    stage.wait_for_target()
+    stage.wait_for(lambda: stage.status()["fleet"]["onTheWay"] == 0, "all machines prove")
+    stage.wait_for_runs(3)
+
+    fleet = stage.status()["fleet"]
+    assert fleet["projectedProofsPerHour"] >= 200 * 0.97
+    assert Decimal(fleet["usdPerHour"]) <= Decimal("4.00")
+    runs = stage.runs()
+    assert [r["run_id"] for r in runs] == list(range(1, len(runs) + 1))
+    assert runs[0]["outcome"] == "Acted"
+    assert "Acted" not in {r["outcome"] for r in runs[2:]}
+    stage.check_books()
+
+
+def test_no_machine_is_launched_while_those_on_their_way_suffice(stage: Stage) -> None:
+    stage.start_operator()
+    stage.apply(spec={"schedule": {"interval": "10s", "skipUnchanged": False}})
+    stage.wait_for_target()
+
+    stage.annotate(requested_at="again")
+    stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "again", "the request is served")
+
+    launches = stage.rows("SELECT * FROM actions WHERE kind = 'launch' AND state = 'done'")
+    assert {r["run_id"] for r in launches} == {1}
+    stage.check_books()
+
+
+def test_status_shows_the_backends_own_count_of_the_last_request(stage: Stage) -> None:
+    stage.start_operator()
+    stage.apply()
+    stage.wait_for_target()
+
+    stage.wait_for(
+        lambda: stage.status()["session"]["contextTokens"] == stage.model.requests()[-1]["prompt_tokens"],
+        "status shows the server's prompt_tokens",
+    )
