@@ -105,6 +105,9 @@ class Facts:
     """One look. A part that could not be read is None, and `unreadable` says why."""
 
     at: datetime
+    label_prefix: str
+    """What the labels of this agent's machines begin with."""
+
     agent: FleetAgent | None = None
     ledger: Ledger | None = None
     market: MarketFacts | None = None
@@ -139,7 +142,7 @@ class Reader:
     """Looks again and again; what is down now is asked again at the next look."""
 
     def __init__(self, sources: Sources, agent: AgentKey, *, cluster: str) -> None:
-        self.label_prefix = label_prefix(cluster, agent)
+        self._label_prefix = label_prefix(cluster, agent)
         self._sources = sources
         self._agent = agent
         self._http = httpx.Client(trust_env=False, timeout=TIMEOUT_S)
@@ -158,6 +161,7 @@ class Reader:
 
         return Facts(
             at=datetime.now(UTC),  # noqa: TID251  # the demo's clock
+            label_prefix=self._label_prefix,
             agent=tried(f"FleetAgent {self._agent}", self._read_agent),
             ledger=tried("the database", self._read_ledger),
             market=tried("the market", self._read_market),

@@ -85,8 +85,8 @@ def _over_budget(facts: Facts) -> Iterator[str]:
     if facts.agent is None:
         return
     budget = facts.agent.spec.budget.fleet_usd_per_hour
-    own = {m.label for m in facts.own_machines}
-    on_market = [m.usd_per_hour for m in (facts.market.machines if facts.market else ()) if m.label in own]
+    rented = facts.market.machines if facts.market else ()
+    on_market = [m.usd_per_hour for m in rented if m.label.startswith(facts.label_prefix)]
     for where, prices in (("market", on_market), ("ledger", [m.usd_per_hour for m in facts.own_machines])):
         if (bill := sum(prices, Decimal(0))) > budget:
             yield f"by the {where}, the fleet costs {bill:.2f} USD/h, and the budget is {budget:.2f}"
