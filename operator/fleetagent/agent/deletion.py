@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from fleetagent.agent.effects import Effects
+from fleetagent.agent.lease import kept
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.subject import Subject, label_prefix
 from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
@@ -29,7 +31,9 @@ class Deletion:
         cluster: Cluster,
         lifecycle: Lifecycle,
         effects: Effects,
+        renew_every: timedelta,
     ) -> None:
+        self._renew_every = renew_every
         self._cluster_name = cluster_name
         self._agents = agents
         self._ledger = ledger
@@ -50,9 +54,10 @@ class Deletion:
                 return "another process still works for this agent"
             subject = Subject(agent, record, label_prefix(self._cluster_name, key))
             try:
-                keeps = await self._end(subject, lease)
-                if keeps is None:
-                    await self._agents.forget(lease)
+                async with kept(self._agents, lease, self._renew_every):
+                    keeps = await self._end(subject, lease)
+                    if keeps is None:
+                        await self._agents.forget(lease)
             finally:
                 await self._agents.release(lease)
         except (TryLater, LeaseLost) as error:

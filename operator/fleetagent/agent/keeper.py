@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fleetagent.agent.clock import Now
+from fleetagent.agent.lease import kept
 from fleetagent.agent.observe import Observe
 from fleetagent.agent.report import Known, Report
 from fleetagent.agent.served import Served, wants_reset
@@ -44,6 +45,8 @@ class Keeping:
     now: Now
     look_every: timedelta
     """How old the picture of the fleet may be while no run is due."""
+    renew_every: timedelta
+    """How often a lease is renewed while it is held."""
     retry_after: timedelta
     """When to look again after a failure, or while another process owns the agent."""
 
@@ -132,11 +135,12 @@ class Keeper:
         lease = await self._own(subject)
         if lease is None:
             return self._k.now() + self._k.retry_after
-        subject = await self._serve(subject, lease)
-        pending, wakes = await self._k.runs.waiting(subject.record.id)
-        if await self._k.served.persist(subject, pending):
+        async with kept(self._k.agents, lease, self._k.renew_every):
+            subject = await self._serve(subject, lease)
             pending, wakes = await self._k.runs.waiting(subject.record.id)
-        return await self._go_on(subject, lease, pending, wakes)
+            if await self._k.served.persist(subject, pending):
+                pending, wakes = await self._k.runs.waiting(subject.record.id)
+            return await self._go_on(subject, lease, pending, wakes)
 
     async def _go_on(
         self, subject: Subject, lease: Lease, pending: tuple[Pending, ...], wakes: tuple[Wake, ...]

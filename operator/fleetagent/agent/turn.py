@@ -1,9 +1,7 @@
 """The story of a run. Read this first: one line a step, each step a file to open."""
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -12,6 +10,7 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.compact import ContextFull
 from fleetagent.agent.compose import Compose, Transcript
 from fleetagent.agent.desk import Desk, Services
+from fleetagent.agent.lease import kept
 from fleetagent.agent.loop import Ending, Loop
 from fleetagent.agent.subject import Subject, spec_hash
 from fleetagent.domain.messages import Kind, Message
@@ -78,7 +77,7 @@ class Turn:
         run = await self._runs.claim(lease, kinds, self._now())
         log.info("%s run %s: %s", subject.key, run.run_id, ", ".join(run.calls.kinds))
         try:
-            async with self._lease_kept(lease):
+            async with kept(self._agents, lease, self._renew_every):
                 return await self._go(subject, run)
         except asyncio.CancelledError:
             await self._give_back(run, "cancelled")
@@ -184,35 +183,6 @@ class Turn:
         problem = (trouble.reason, trouble.sentence) if trouble is not None and trouble.is_models else None
         error = trouble.sentence if trouble else None
         return Ended(run, desk.seen, outcome, error, problem, model_asked=ending.model_calls > 0)
-
-    @contextlib.asynccontextmanager
-    async def _lease_kept(self, lease: Lease) -> AsyncIterator[None]:
-        """Renew the lease by a task of its own, however long a call takes; losing it ends the run."""
-        body = asyncio.current_task()
-        lost: list[LeaseLost] = []
-
-        async def renew() -> None:
-            while True:
-                await asyncio.sleep(self._renew_every.total_seconds())
-                try:
-                    await self._agents.renew(lease)
-                except TryLater as error:
-                    log.warning("lease of agent %s could not be renewed: %s", lease.agent_id, error)
-                except LeaseLost as error:
-                    lost.append(error)
-                    if body is not None:
-                        body.cancel()
-                    return
-
-        task = asyncio.create_task(renew())
-        try:
-            yield
-        except asyncio.CancelledError:
-            if lost:
-                raise lost[0] from None
-            raise
-        finally:
-            task.cancel()
 
     async def _give_back(self, run: Run, because: str) -> None:
         try:

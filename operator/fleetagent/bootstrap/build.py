@@ -136,6 +136,7 @@ def build(
         report=Report(cluster),
         now=utc_now,
         look_every=timedelta(seconds=settings.look_seconds),
+        renew_every=settings.lease / 3,
         retry_after=timedelta(seconds=min(5.0, settings.look_seconds)),
     )
     deletion = Deletion(
@@ -146,6 +147,7 @@ def build(
         cluster=cluster,
         lifecycle=lifecycle,
         effects=effects,
+        renew_every=settings.lease / 3,
     )
     triggers = Triggers(keeping, deletion)
     workers = WorkerEndpoint(PostgresWorkers(database), triggers, utc_now)

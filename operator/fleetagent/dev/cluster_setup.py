@@ -1,4 +1,4 @@
-"""What is applied to the API server: the resource's definition, the operator's account and rights, Secrets, an agent."""
+"""What is applied to the API server: the definition, the operator's account and rights, Secrets, an agent."""
 
 import base64
 import json

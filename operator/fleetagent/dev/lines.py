@@ -13,6 +13,8 @@ def changes(before: Facts | None, now: Facts) -> Iterator[str]:
     yield from _unreadable(before, now)
     yield from _runs(before, now)
     yield from _machines(before, now)
+    if (said := figures(now)) and (before is None or figures(before) != said):
+        yield said
     yield from _agent(before.agent if before else None, now.agent, now.at)
     told = {a.id for a in before.ledger.alerts} if before and before.ledger else set()
     for alert in now.ledger.alerts if now.ledger else ():
@@ -21,13 +23,13 @@ def changes(before: Facts | None, now: Facts) -> Iterator[str]:
 
 
 def figures(facts: Facts) -> str:
-    """Rate and money against what is wanted."""
+    """Rate and money against what is wanted; empty while nothing is known of the fleet."""
     agent = facts.agent
     fleet = agent.status.fleet if agent else None
     if agent is None or fleet is None:
-        return "nothing is known of the fleet yet"
+        return ""
     return (
-        f"{words.by_phase(facts)}: measured {fleet.proofs_per_hour or 0:.0f}, projected "
+        f"{fleet.proving or 0} proving, {fleet.on_the_way or 0} on the way: measured {fleet.proofs_per_hour or 0:.0f}, projected "
         f"{fleet.projected_proofs_per_hour or 0:.0f} of {agent.spec.target.proofs_per_hour} proofs/h, "
         f"{fleet.usd_per_hour or 0:.2f} of {agent.spec.budget.fleet_usd_per_hour:.2f} USD/h"
     )
@@ -49,19 +51,14 @@ def _runs(before: Facts | None, now: Facts) -> Iterator[str]:
 
 def _machines(before: Facts | None, now: Facts) -> Iterator[str]:
     known = {m.label: m for m in before.own_machines} if before else {}
-    changed = False
     for machine in now.own_machines:
         old = known.pop(machine.label, None)
         if old is None or old.phase != machine.phase:
-            changed = True
             rate = f", {machine.measured_rate:.0f} proofs/h" if machine.measured_rate is not None else ""
             yield f"machine {words.machine_name(machine)} ({words.gpu(machine)}) is {machine.phase}{rate}"
     if now.ledger is not None:
         for machine in known.values():
-            changed = True
             yield f"machine {words.machine_name(machine)} is no more"
-    if changed:
-        yield figures(now)
 
 
 def _agent(before: FleetAgent | None, now: FleetAgent | None, at: datetime) -> Iterator[str]:
@@ -93,6 +90,9 @@ class Lines:
     def note(self, text: str, at: datetime) -> None:
         """Say what has happened to the operator."""
         self._say(text, at)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def _say(self, line: str, at: datetime) -> None:
         print(f"{words.span(at - self._since):>7}  {line}", flush=True)

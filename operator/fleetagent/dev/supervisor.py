@@ -4,7 +4,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import httpx
 
@@ -72,10 +71,10 @@ class Supervisor:
         self._start_at: float | None = None
 
     @classmethod
-    def started(cls, commands: Commands, environ: Mapping[str, str]) -> Self:
+    def started(cls, commands: Commands, environ: Mapping[str, str]) -> "Supervisor":
         """An operator that watches; `CannotStart` with its last words if it ended instead."""
 
-        def on(port: int) -> Self:
+        def on(port: int) -> Supervisor:
             others = {free_port() for _ in range(8)} - {port}
             supervisor = cls(commands, environ, Ports(port, *sorted(others)[:2]))
             supervisor._start()

@@ -1,17 +1,13 @@
-"""The live view: facts → what a terminal shows. Pure, but for `Screen`."""
+"""The live view: facts → what a terminal shows."""
 
 import shutil
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.rule import Rule
@@ -23,7 +19,6 @@ from fleetagent.dev.facts import Facts
 from fleetagent.domain.resource import Annotation, FleetAgent
 
 BAR_WIDTH = 24
-NOTES_KEPT = 2
 FEWEST_RUNS, MOST_RUNS = 2, 6
 FIXED_LINES = 27
 """All lines but those of runs and machines; what is left of the terminal's height is theirs."""
@@ -40,7 +35,6 @@ class Shown:
     name: str
     kubeconfig: Path
     kubectl: Path
-    operator: str = ""
     left: timedelta | None = None
     notes: Sequence[str] = ()
 
@@ -67,7 +61,7 @@ def to_try(name: str, kubeconfig: Path, kubectl: Path) -> Iterator[tuple[str, st
     yield f'{annotate} {Annotation.REQUESTED_AT}="$(date)"', "run now"
     yield f'{annotate} {Annotation.MESSAGE}="prefer hosts in the EU"', "say"
     yield f'{annotate} {Annotation.RESET_REQUESTED_AT}="$(date)"', "new session"
-    yield f"kubectl patch fa {name} --type=merge -p '{{\"spec\":{{\"mode\":\"Suspended\"}}}}'", "Act: go on"
+    yield f'kubectl patch fa {name} --type=merge -p \'{{"spec":{{"mode":"Suspended"}}}}\'', "Act: go on"
 
 
 def _headline(facts: Facts, shown: Shown) -> RenderableType:
@@ -78,9 +72,7 @@ def _headline(facts: Facts, shown: Shown) -> RenderableType:
             found = next((c for c in facts.agent.status.conditions if c.type == kind), None)
             status = found.status if found else "Unknown"
             line.append("  ").append(f"{kind}: {status}", GOOD if status == "True" else "yellow")
-    right = Text(shown.operator, DIM)
-    if shown.left is not None:
-        right.append(f"  ends in {words.span(shown.left)}", "bold")
+    right = Text("" if shown.left is None else f"ends in {words.span(shown.left)}", "bold")
     head = Table.grid(expand=True)
     head.add_column()
     head.add_column(justify="right")
@@ -128,9 +120,12 @@ def _count(number: int | None, what: str = "machines") -> str:
 def _bar(value: Decimal, full: Decimal | int, *, over: str = GOOD) -> ProgressBar:
     style = over if value > full else GOOD
     return ProgressBar(
-        total=float(full) or 1.0, completed=float(min(value, Decimal(full))), width=BAR_WIDTH, complete_style=style,
+        total=float(full) or 1.0,
+        completed=float(min(value, Decimal(full))),
+        width=BAR_WIDTH,
+        complete_style=style,
         finished_style=style,
-    )  # fmt: skip
+    )
 
 
 def _wakes(facts: Facts, agent: FleetAgent) -> Text:
@@ -145,7 +140,7 @@ def _wakes(facts: Facts, agent: FleetAgent) -> Text:
 def _alerts(facts: Facts) -> Text:
     alerts = facts.ledger.alerts if facts.ledger else ()
     if not alerts:
-        return Text("–", DIM)
+        return Text("none", DIM)
     newest = alerts[-1]
     text = f"alert-{newest.id} ({newest.severity}): {newest.message}"
     return Text(" ".join(text.split()), "yellow", no_wrap=True, overflow="ellipsis")
@@ -162,28 +157,43 @@ def _table(*columns: tuple[str, str, int | None]) -> Table:
 
 def _machines(facts: Facts, most: int) -> RenderableType:
     table = _table(
-        ("machine", "left", 14), ("GPU", "left", 16), ("phase", "left", 13), ("for", "right", 8),
-        ("proofs/h", "right", 14), ("USD/h", "right", 8), ("", "left", None),
-    )  # fmt: skip
+        ("machine", "left", 14),
+        ("GPU", "left", 16),
+        ("phase", "left", 13),
+        ("for", "right", 8),
+        ("proofs/h", "right", 14),
+        ("USD/h", "right", 8),
+        ("", "left", None),
+    )
     every = facts.own_machines
     for machine in every[-most:]:
         measured = machine.measured_rate
         rate = f"{measured:.0f}" if measured is not None else f"~{machine.expected_rate:.0f} expected"
         table.add_row(
-            words.machine_name(machine), words.gpu(machine), Text(machine.phase, PHASES.get(machine.phase, "yellow")),
-            words.span(facts.at - machine.phase_since), rate, f"{machine.usd_per_hour:.2f}", "",
-        )  # fmt: skip
+            words.machine_name(machine),
+            words.gpu(machine),
+            Text(machine.phase, PHASES.get(machine.phase, "yellow")),
+            words.span(facts.at - machine.phase_since),
+            rate,
+            f"{machine.usd_per_hour:.2f}",
+            "",
+        )
     return Padding(table, (1, 0, 0, 0))
 
 
 def _runs(facts: Facts, most: int) -> RenderableType:
-    table = _table(("run", "right", 5), ("ago", "right", 8), ("because", "left", 18), ("outcome", "left", 11), ("", "left", None))
+    table = _table(
+        ("run", "right", 5), ("ago", "right", 8), ("because", "left", 18), ("outcome", "left", 11), ("", "left", None)
+    )
     for run in (facts.ledger.runs if facts.ledger else ())[:most]:
         outcome = words.run_outcome(run)
         table.add_row(
-            str(run.run_id), words.span(facts.at - run.started_at), ", ".join(run.triggers),
-            Text(outcome, OUTCOMES.get(outcome, BAD)), words.run_story(run),
-        )  # fmt: skip
+            str(run.run_id),
+            words.span(facts.at - run.started_at),
+            ", ".join(run.triggers),
+            Text(outcome, OUTCOMES.get(outcome, BAD)),
+            words.run_story(run),
+        )
     return Padding(table, (1, 0, 0, 0))
 
 
@@ -203,13 +213,3 @@ def _to_try(shown: Shown) -> RenderableType:
         line = Text(typed, no_wrap=True, overflow="ignore")
         lines.append(line.append(f"  # {meaning}", DIM) if meaning else line)
     return Group("", Rule("in another terminal; Ctrl-C here ends everything", style=DIM, align="left"), *lines)
-
-
-class Screen:
-    """Draws the view over itself, and leaves the last one standing."""
-
-    def __init__(self, console: Console, shown: Shown) -> None:
-        self._console = console
-        self._shown = shown
-        self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
-        self._live = Live(console=console, auto_refresh=False)

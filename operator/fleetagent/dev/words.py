@@ -52,5 +52,5 @@ def run_story(run: PastRun) -> str:
 
 
 def tokens(count: int | None) -> str:
-    """With separators; a dash before the first request."""
-    return "–" if count is None else f"{count:,}"
+    """With separators; `none yet` before the first request."""
+    return "none yet" if count is None else f"{count:,}"
