@@ -56,7 +56,7 @@ format: $(VENV)/.installed ## Let ruff format and mend what it can
 
 .PHONY: bench
 bench: $(VENV)/.installed ## Measure, and write bench/results.md
-	PYTHONPATH=operator:. $(PY) bench/run.py $(ARGS)
+	PYTHONPATH=operator:tests:. $(PY) bench/run.py $(ARGS)
 
 .PHONY: crd
 crd: $(VENV)/.installed ## Make the CustomResourceDefinition from the models again, in both its places
@@ -64,6 +64,10 @@ crd: $(VENV)/.installed ## Make the CustomResourceDefinition from the models aga
 	$(VENV)/bin/fleetagent crd > crds/fleetagents.yaml.new
 	mv crds/fleetagents.yaml.new crds/fleetagents.yaml
 	cp crds/fleetagents.yaml $(CHART)/files/fleetagents.yaml
+
+.PHONY: docs
+docs: $(VENV)/.installed ## Make docs/reference from the code again; ARGS=--check only compares
+	$(PY) docs/generate.py $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what was made here; the caches in the user's cache folder stay

@@ -1,5 +1,7 @@
 """The command line: operator, migrate, dev, sim marketplace, sim model, crd, sweep."""
 
+# ruff: noqa: PLC0415 - each command imports what it needs when it runs: `crd` must not wait for kopf
+
 import argparse
 import asyncio
 import logging

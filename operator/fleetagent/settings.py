@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -26,7 +27,7 @@ class Settings(BaseSettings):
     """Name of this cluster; part of every machine's label, so two clusters on one market account need two names."""
 
     allowed_hosts: Names = ()
-    """If set, the whole list of hosts that a resource's URLs may name, loopback included if listed; host or host:port."""
+    """If set, the whole list of hosts that a resource's URLs may name, loopback too if listed; host or host:port."""
 
     web_listen: str = "127.0.0.1:8080"
     """host:port of page, API and metrics."""
@@ -72,8 +73,8 @@ class Settings(BaseSettings):
     @field_validator("worker_url")
     @classmethod
     def _base(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("must start with http:// or https://")
+        if value is not None and (not value.startswith(("http://", "https://")) or not urlsplit(value).hostname):
+            raise ValueError("must start with http:// or https:// and name a host")
         return value.rstrip("/") if value else None
 
     @field_validator("web_listen", "health_listen", "worker_listen")
@@ -97,8 +98,9 @@ def read_settings() -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = "FLEETAGENT_" + ".".join(map(str, first["loc"])).upper()
-        missing = first["type"] == "missing"
-        raise CannotStart(f"{name} {'is not set' if missing else 'is wrong: ' + first['msg']}") from None
+        if first["type"] == "missing":
+            raise CannotStart(f"{name} is not set") from None
+        raise CannotStart(f"{name} is wrong: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 def host_and_port(listen: str) -> tuple[str, int]:

@@ -209,6 +209,17 @@ class Stage:
         ledger = {label for label, row in known.items() if row["phase"] not in {"gone", "failed"}}
         assert live == ledger, "ledger and market differ"
 
+    def wait_for_books(self, within_s: float = 30.0) -> None:
+        """Wait until the ledger has heard of everything that happened on the market, then check the books."""
+
+        def settled() -> bool:
+            live = {m["label"] for m in self.market.live() if (m["label"] or "").startswith("fa/")}
+            rows = self.rows("SELECT label FROM instances WHERE phase NOT IN ('gone', 'failed')")
+            return live == {r["label"] for r in rows}
+
+        self.wait_for(settled, "ledger and market agree", within_s)
+        self.check_books()
+
 
 def free_port() -> int:
     """A port that nobody uses now."""
@@ -218,7 +229,7 @@ def free_port() -> int:
         return port
 
 
-def _admit(cluster: ControlPlane, namespace: str) -> str:
+def admit(cluster: ControlPlane, namespace: str) -> str:
     """The operator's own namespace, its ServiceAccount and the chart's rules for one watched namespace."""
     home = f"home-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", home)
@@ -234,7 +245,7 @@ def a_stage(cluster: ControlPlane, namespace: str, database_url: str, folder: Pa
         stage = Stage(
             cluster,
             namespace,
-            _admit(cluster, namespace),
+            admit(cluster, namespace),
             database_url,
             simulated_market,
             simulated_model,
@@ -261,4 +272,4 @@ def _let_go(stage: Stage) -> None:
     stage.cluster.kubectl("delete", "namespace", stage.home, "--wait=false")
 
 
-__all__ = ["NAME", "Stage", "a_stage", "eventually", "free_port"]
+__all__ = ["ACCOUNT", "NAME", "Stage", "a_stage", "admit", "eventually", "free_port"]

@@ -1,4 +1,4 @@
-"""The Kubernetes API: Secrets, status, Events, the installation's stop. The asyncio client; the other blocks the loop."""
+"""The Kubernetes API: Secrets, status, Events, the installation's stop. The asyncio client: the other one blocks."""
 
 import asyncio
 import base64

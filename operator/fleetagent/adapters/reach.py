@@ -4,45 +4,70 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Collection
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fleetagent.errors import BadResource, TryLater
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
 
 class Reach:
-    """Without a list, loopback and link-local addresses are refused, by name too; with a list, it is the whole rule."""
+    """Without a list, loopback and link-local addresses are refused, by name too; with a list, it is the whole rule.
+
+    A name is looked up here and once more when it is opened: who can change an answer in between gets past this. Where
+    resources are written by strangers, set the list.
+    """
 
     def __init__(self, allowed_hosts: Collection[str] = ()) -> None:
-        self._allowed = frozenset(h.lower() for h in allowed_hosts)
+        self._allowed = frozenset(_plain(entry) for entry in allowed_hosts)
 
     async def check(self, url: str, *, field: str, condition: str) -> None:
         """`BadResource` naming the field for a host that may not be opened; `TryLater` for one that has no address."""
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").lower(), parts.port or (443 if parts.scheme == "https" else 80)
+        host, port = _host_and_port(url, field, condition)
         if self._allowed:
-            shown = f"[{host}]" if ":" in host else host
-            if host not in self._allowed and f"{shown}:{port}" not in self._allowed:
-                raise _refused(condition, field, host, "is not in the installation's FLEETAGENT_ALLOWED_HOSTS")
+            if host not in self._allowed and f"{host}:{port}" not in self._allowed:
+                because = "is not in the installation's FLEETAGENT_ALLOWED_HOSTS: name another, or have it added there"
+                raise _refused(condition, field, host, because)
             return
-        for address in await _addresses(host, port):
-            if _is_inside(address):
-                raise _refused(condition, field, host, "is a loopback or link-local address, which are not opened")
+        if any(_is_inside(address) for address in await _addresses(host, port, field)):
+            because = (
+                "is a loopback or link-local address, which are not opened: name another, or have it put into "
+                "the installation's FLEETAGENT_ALLOWED_HOSTS"
+            )
+            raise _refused(condition, field, host, because)
+
+
+def _plain(entry: str) -> str:
+    """One spelling for each host: lower case, IPv6 without brackets, `host:port` kept."""
+    host, bracket, port = entry.strip().lower().partition("]")
+    return f"{host.removeprefix('[')}{port}" if bracket else host
+
+
+def _host_and_port(url: str, field: str, condition: str) -> tuple[str, int]:
+    try:
+        parts: SplitResult = urlsplit(url)
+        port = parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
+    except ValueError as error:
+        raise BadResource(condition, "BadURL", f"{field}: this is no URL that can be opened ({error})") from error
+    if not parts.hostname:
+        raise BadResource(condition, "BadURL", f"{field}: the URL names no host")
+    return parts.hostname.lower(), port
 
 
 def _refused(condition: str, field: str, host: str, because: str) -> BadResource:
     return BadResource(condition, "HostNotAllowed", f"{field}: host {host!r} {because}")
 
 
-async def _addresses(host: str, port: int) -> list[str]:
+async def _addresses(host: str, port: int, field: str) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise TryLater(f"host {host!r} has no address: {error}") from error
+        raise TryLater(f"{field}: host {host!r} has no address ({error})") from error
     return [str(info[4][0]) for info in found]
 
 
 def _is_inside(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ip.ipv4_mapped or ip.sixtofour or ip
     return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast

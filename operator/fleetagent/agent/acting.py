@@ -1,5 +1,6 @@
 """One action from wish to effect: fresh facts → guardrails → ledger → market → words."""
 
+import contextlib
 from typing import Any
 
 from fleetagent.agent.desk import Desk
@@ -11,6 +12,7 @@ from fleetagent.domain.guardrails import check
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.money import min_rate
 from fleetagent.domain.records import LaunchIntent
+from fleetagent.errors import BadResource, TryLater
 
 
 async def launch(desk: Desk, offer_id: str, reason: str, call_id: str, *, by: str) -> JsonObject:
@@ -26,14 +28,13 @@ async def launch(desk: Desk, offer_id: str, reason: str, call_id: str, *, by: st
     args = {"offer_id": offer_id, "reason": reason}
     if refusal is not None or offer is None or desk.market is None:
         return await _refused(desk, "launch", call_id, args, refusal, by)
-    env = await desk.services.worlds.instance_env(desk.subject.agent)
+    try:
+        env = await desk.services.worlds.instance_env(desk.subject.agent)
+    except BadResource as error:
+        return await _refused(desk, "launch", call_id, args, Refusal(error.reason, str(error)), by)
     effect = await desk.services.effects.launch(desk.run, desk.market, _wanted(desk, offer, env, call_id, args, by))
-    await _tell(
-        desk,
-        "Launched" if effect.happened else "LaunchUnclear" if effect.happened is None else "LaunchFailed",
-        effect,
-        offer,
-    )
+    reason = "Launched" if effect.happened else "LaunchUnclear" if effect.happened is None else "LaunchFailed"
+    await _tell(desk, reason, effect, offer)
     return _result(effect, offer)
 
 
@@ -117,6 +118,8 @@ def _result(effect: Effect, offer: Offer | None) -> JsonObject:
 
 
 async def _tell(desk: Desk, reason: str, effect: Effect, offer: Offer | None) -> None:
+    with contextlib.suppress(TryLater):  # the effect stands all the same; the next action reads everything anew
+        await desk.count_again()
     meta = desk.subject.agent.metadata
     what = f" ({offer.num_gpus}x {offer.gpu_name}, {offer.usd_per_hour:.3f} USD/h)" if offer else ""
     await desk.services.cluster.event(

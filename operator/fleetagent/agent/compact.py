@@ -4,25 +4,23 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetagent.agent.compose import SUMMARY_HEAD, Transcript
+from fleetagent.agent.ask import ModelFailed, ask
+from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
+from fleetagent.domain.compaction import Compaction, FeedbackSize, RunSize, plan
 from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.model import JsonObject, ModelRequest, Reply
+from fleetagent.domain.summary import RunNote, acceptable_summary, digest, summary_request
+from fleetagent.domain.text import clean
 from fleetagent.domain.transcript import repair, wire
-from fleetagent.domain.window import (
-    Compaction,
-    FeedbackSize,
-    RunNote,
-    RunSize,
-    acceptable_summary,
-    digest,
-    message_tokens,
-    plan,
-    summary_request,
-)
-from fleetagent.errors import BadReply, BadResource, FleetAgentError, PromptTooLong, TryLater
+from fleetagent.domain.window import CAUTIOUS_RATIO, message_tokens, request_estimate
+from fleetagent.errors import FleetAgentError, PromptTooLong
 from fleetagent.ports import Cluster, Conversation, Model
 
 log = logging.getLogger(__name__)
+
+_WORTH_IT = 0.75
+"""What a request that was refused must shrink to; for less nothing is forgotten."""
+
+REMEDY = "lower spec.context.tokenBudget to what the server takes, or serve the model with a longer window"
 
 
 class ContextFull(FleetAgentError):  # noqa: N818
@@ -36,7 +34,6 @@ class Made:
     text: str
     method: str
     because: str | None
-    reply: Reply | None
 
 
 class Compact:
@@ -46,35 +43,36 @@ class Compact:
         self._conversation = conversation
         self._cluster = cluster
 
-    async def __call__(
-        self, transcript: Transcript, model: Model, *, allowed: bool, within_a_run: bool, overflowed: bool = False
-    ) -> bool:
-        """Make room if the next request needs it; whether it was needed. `ContextFull` when there is none to make."""
+    async def __call__(self, transcript: Transcript, model: Model, *, within_a_run: bool) -> None:
+        """Make room if the next request needs it. `ContextFull` when there is none to make."""
         budget, projected = transcript.budget, transcript.projected()
-        limit = budget.within_a_run if within_a_run else budget.before_a_run
-        if projected <= limit and not overflowed:
-            return False
-        sizes, fixed = _sizes(transcript)
-        summary = transcript.count(SUMMARY_HEAD + transcript.summary) if transcript.summary else 0
-        chosen = plan(
-            sizes,
-            fixed_tokens=fixed,
-            summary_tokens=summary,
-            projected_tokens=projected,
-            budget=budget,
-            masked_before_run=transcript.masked_before_run,
-            within_a_run=within_a_run,
-            overflowed=overflowed,
-        )
-        if chosen is not None and allowed:
-            await self._carry_out(transcript, model, chosen, projected)
-            projected = transcript.projected()
-        if projected > budget.within_a_run:
-            raise ContextFull(
-                f"the prompt needs about {projected} tokens with room for a reply of {budget.reply}, "
-                f"spec.context.tokenBudget is {budget.total}"
-            )
-        return chosen is not None and allowed
+        if projected <= (budget.within_a_run if within_a_run else budget.before_a_run):
+            return
+        if not transcript.compacted:
+            chosen = _planned(transcript, within_a_run=within_a_run, overflowed=False)
+            if chosen is not None and _would_help(transcript, chosen):
+                transcript.compacted = True
+                await self._carry_out(transcript, model, chosen, projected)
+        _fit_results(transcript, budget.within_a_run)
+
+    async def after_overflow(self, transcript: Transcript, model: Model, refusal: PromptTooLong) -> None:
+        """The server refused the request for its length: make it smaller, whatever we think of it, once a run.
+
+        Its refusal proves that it counts more than we do. `ContextFull` when nothing can be made much smaller.
+        """
+        before = transcript.projected()
+        if transcript.overflowed:
+            raise ContextFull(f"{refusal}; {REMEDY}")
+        transcript.overflowed = True
+        chosen = _planned(transcript, within_a_run=True, overflowed=True)
+        if chosen is not None and chosen.projected_after <= _WORTH_IT * max(before, transcript.budget.within_a_run):
+            await self._carry_out(transcript, model, chosen, before)
+            _fit_results(transcript, transcript.budget.within_a_run)
+            return
+        most = min(transcript.budget.within_a_run, int(before * _WORTH_IT))
+        transcript.shorten_results(most)
+        if transcript.projected() > most:
+            raise ContextFull(f"{refusal}; {REMEDY}") from refusal
 
     async def _carry_out(self, transcript: Transcript, model: Model, chosen: Compaction, before: int) -> None:
         leaving = [m for m in transcript.history if _leaves(m, chosen)]
@@ -105,34 +103,28 @@ class Compact:
         self, transcript: Transcript, model: Model, chosen: Compaction, leaving: Sequence[Message]
     ) -> Made:
         budget, count = transcript.budget, transcript.count
-        room = int(budget.within_a_run / max(transcript.calibration.ratio, 1.15))
+        room = int(budget.within_a_run / max(transcript.calibration.ratio, CAUTIOUS_RATIO))
         system, user = summary_request(
             transcript.summary, leaving, cap_tokens=budget.summary_cap, room_tokens=room, count=count
         )
-        notes = await self._notes(transcript, chosen)
+        request = transcript.summary_request(system, user)
         try:
-            reply = await model.reply(_summary_call(transcript, system, user))
-        except (TryLater, BadReply, BadResource, PromptTooLong) as error:
-            return Made(self._digest(transcript, notes), "Digest", str(error), None)
-        transcript.usage.append(reply.usage)
+            reply = await ask(transcript, model, request, request_estimate(request.messages, (), count))
+        except (ModelFailed, PromptTooLong) as error:
+            return await self._digest(transcript, chosen, str(error))
         because = acceptable_summary(
-            reply,
-            source_tokens=sum(count(m.content) for m in leaving) + count(transcript.summary),
-            cap_tokens=budget.summary_cap,
-            required_ids=(),
-            count=count,
+            reply, source_tokens=count(user), cap_tokens=budget.summary_cap, required_ids=(), count=count
         )
         if because is not None:
-            return Made(self._digest(transcript, notes), "Digest", because, reply)
-        return Made(reply.text.strip(), "Summary", None, reply)
+            return await self._digest(transcript, chosen, because)
+        return Made(clean(reply.text).strip(), "Summary", None)
 
-    async def _notes(self, transcript: Transcript, chosen: Compaction) -> tuple[RunNote, ...]:
+    async def _digest(self, transcript: Transcript, chosen: Compaction, because: str) -> Made:
         reports = await self._conversation.notes(transcript.run.agent_id, chosen.summarise_runs)
-        return tuple(RunNote(r.run_id, r.started_at, r.outcome or "Unknown", r.summary or "") for r in reports)
-
-    def _digest(self, transcript: Transcript, notes: Sequence[RunNote]) -> str:
+        notes = [RunNote(r.run_id, r.started_at, r.outcome or "Unknown", r.summary or "") for r in reports]
         cap = transcript.budget.summary_cap
-        return digest(notes, transcript.summary, cap_tokens=cap, count=transcript.count)
+        text = digest(notes, transcript.summary, cap_tokens=cap, count=transcript.count)
+        return Made(clean(text), "Digest", clean(because, 500))
 
     async def _tell(
         self, transcript: Transcript, method: str, made: Made | None, before: int, after: int, dropped: int
@@ -147,22 +139,43 @@ class Compact:
         )
 
 
+def _planned(transcript: Transcript, *, within_a_run: bool, overflowed: bool) -> Compaction | None:
+    sizes, fixed = _sizes(transcript)
+    return plan(
+        sizes,
+        fixed_tokens=fixed,
+        summary_tokens=transcript.count(SUMMARY_HEAD + transcript.summary) if transcript.summary else 0,
+        projected_tokens=transcript.projected(),
+        budget=transcript.budget,
+        masked_before_run=transcript.masked_before_run,
+        within_a_run=within_a_run,
+        overflowed=overflowed,
+    )
+
+
+def _would_help(transcript: Transcript, chosen: Compaction) -> bool:
+    """Whether the request would fit at all afterwards: no summary is paid for when the fixed part is too large."""
+    return chosen.projected_after - transcript.results_projected() <= transcript.budget.within_a_run
+
+
+def _fit_results(transcript: Transcript, most: int) -> None:
+    """Show this run's own tool results as short as it takes. `ContextFull` when even that does not suffice."""
+    if transcript.projected() > most:
+        transcript.shorten_results(most)
+    if (needed := transcript.projected()) > most:
+        budget = transcript.budget
+        told = "spec.context.tokenBudget is {}: raise it, or shorten spec.instructions"
+        if transcript.window is not None:
+            told = "the model server's window is {}: serve the model with a longer one"
+        raise ContextFull(
+            f"the prompt needs about {needed} tokens beside a reply of {budget.reply}, and {told.format(budget.total)}"
+        )
+
+
 def _leaves(message: Message, chosen: Compaction) -> bool:
     if message.seq in chosen.drop_feedback:
         return True
     return message.run_id in chosen.summarise_runs and message.seq not in chosen.keep_feedback
-
-
-def _summary_call(transcript: Transcript, system: str, user: str) -> ModelRequest:
-    model = transcript.subject.spec.model
-    return ModelRequest(
-        messages=({"role": "system", "content": system}, {"role": "user", "content": user}),
-        tools=(),
-        max_output_tokens=transcript.budget.reply,
-        timeout=model.timeout,
-        may_call_tools=False,
-        parameters=model.parameters or {},
-    )
 
 
 def _sizes(transcript: Transcript) -> tuple[tuple[RunSize, ...], int]:
@@ -171,16 +184,17 @@ def _sizes(transcript: Transcript) -> tuple[tuple[RunSize, ...], int]:
     current = transcript.run.run_id
     full = wire("", rows, current_run=current, masked_before_run=0)[1:]
     masked = wire("", rows, current_run=current, masked_before_run=current)[1:]
-    by_run: dict[int, list[tuple[Message, JsonObject, JsonObject]]] = {}
-    for row, as_full, as_masked in zip(rows, full, masked, strict=True):
-        by_run.setdefault(row.run_id, []).append((row, as_full, as_masked))
+    by_run: dict[int, list[tuple[Message, int, int]]] = {}
     count = transcript.count
+    for row, as_full, as_masked in zip(rows, full, masked, strict=True):
+        tokens = message_tokens(as_full, count), message_tokens(as_masked, count)
+        by_run.setdefault(row.run_id, []).append((row, *tokens))
     sizes = tuple(
         RunSize(
             run_id,
-            sum(message_tokens(f, count) for _, f, _ in parts),
-            sum(message_tokens(m, count) for _, _, m in parts),
-            tuple(FeedbackSize(r.seq, message_tokens(f, count)) for r, f, _ in parts if r.kind is Kind.FEEDBACK),
+            sum(as_full for _, as_full, _ in parts),
+            sum(as_masked for _, _, as_masked in parts),
+            tuple(FeedbackSize(row.seq, as_full) for row, as_full, _ in parts if row.kind is Kind.FEEDBACK),
         )
         for run_id, parts in by_run.items()
     )

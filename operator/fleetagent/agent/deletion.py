@@ -1,21 +1,21 @@
-"""What happens to the machines when the resource goes: destroyed one by one and seen to be gone, or retained on purpose."""
+"""What happens to the machines when the resource goes: destroyed and seen to be gone, or retained on purpose."""
 
-import logging
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from fleetagent.agent.clock import Now
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.lease import kept
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.subject import Subject, label_prefix
 from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
 from fleetagent.domain.records import AgentKey, Lease
-from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent
+from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent, Metadata
 from fleetagent.errors import BadResource, LeaseLost, TryLater
 from fleetagent.ports import Agents, Cluster, Ledger, Market, Worlds
 
-log = logging.getLogger(__name__)
+SAID_AGAIN_AFTER = timedelta(seconds=20)
 
 
 class Deletion:
@@ -31,9 +31,12 @@ class Deletion:
         cluster: Cluster,
         lifecycle: Lifecycle,
         effects: Effects,
+        now: Now,
         renew_every: timedelta,
     ) -> None:
+        self._now = now
         self._renew_every = renew_every
+        self._said: dict[str, tuple[str, datetime]] = {}
         self._cluster_name = cluster_name
         self._agents = agents
         self._ledger = ledger
@@ -44,26 +47,35 @@ class Deletion:
 
     async def __call__(self, body: Mapping[str, Any]) -> str | None:
         """None when the resource may go, else a sentence about what keeps it."""
-        agent = FleetAgent.stored(body)
-        meta = agent.metadata
-        key = AgentKey(meta.namespace, meta.name)
+        meta = Metadata.read(body["metadata"])
         try:
-            record = await self._agents.meet(key, meta.uid, floor=agent.status.last_run_id or 0, handled={})
-            lease = await self._agents.take_lease(record.id)
-            if lease is None:
-                return "another process still works for this agent"
-            subject = Subject(agent, record, label_prefix(self._cluster_name, key))
-            try:
-                async with kept(self._agents, lease, self._renew_every):
-                    keeps = await self._end(subject, lease)
-                    if keeps is None:
-                        await self._agents.forget(lease)
-            finally:
-                await self._agents.release(lease)
-        except (TryLater, LeaseLost) as error:
-            keeps = str(error)
+            keeps = await self._step(body, meta)
+        except (BadResource, TryLater, LeaseLost) as error:
+            keeps = f"{error}; {_way_out('')}"
+            if Annotation.ABANDON in meta.annotations:
+                await self._say(meta, "MachinesAbandoned", f"if there are any, nobody watches them any more: {error}")
+                keeps = None
         if keeps is not None:
-            await self._say(agent, "Warning", "DeletionWaits", keeps)
+            await self._say(meta, "DeletionWaits", keeps)
+        else:
+            self._said.pop(meta.uid, None)
+        return keeps
+
+    async def _step(self, body: Mapping[str, Any], meta: Metadata) -> str | None:
+        agent = FleetAgent.stored(body)
+        key = AgentKey(meta.namespace, meta.name)
+        record = await self._agents.meet(key, meta.uid, floor=agent.status.last_run_id or 0, handled={})
+        lease = await self._agents.take_lease(record.id)
+        if lease is None:
+            return "another process still works for this agent"
+        subject = Subject(agent, record, label_prefix(self._cluster_name, key))
+        try:
+            async with kept(self._agents, lease, self._renew_every):
+                keeps = await self._end(subject, lease)
+                if keeps is None:
+                    await self._agents.forget(lease)
+        finally:
+            await self._agents.release(lease)
         return keeps
 
     async def _end(self, subject: Subject, lease: Lease) -> str | None:
@@ -71,13 +83,12 @@ class Deletion:
         names = ", ".join(i.instance_id for i in live[:10])
         if subject.spec.deletion_policy is DeletionPolicy.RETAIN:
             if live:
-                await self._say(subject.agent, "Warning", "MachinesRetained", f"they go on and bill: {names}")
+                await self._say(subject.agent.metadata, "MachinesRetained", f"they go on and bill: {names}")
             return None
         if subject.agent.said(Annotation.ABANDON) is not None:
             if live:
-                await self._say(
-                    subject.agent, "Warning", "MachinesAbandoned", f"nobody watches them any more, they bill: {names}"
-                )
+                words = f"nobody watches them any more, they bill: {names}"
+                await self._say(subject.agent.metadata, "MachinesAbandoned", words)
             return None
         try:
             market = await self._worlds.market(subject.agent)
@@ -99,9 +110,13 @@ class Deletion:
             lease, 0, market, instance, intent_key=key, by="deletion", reason="the resource is deleted"
         )
 
-    async def _say(self, agent: FleetAgent, kind: str, reason: str, message: str) -> None:
-        meta = agent.metadata
-        await self._cluster.event(meta.namespace, meta.name, meta.uid, kind=kind, reason=reason, message=message)
+    async def _say(self, meta: Metadata, reason: str, message: str) -> None:
+        """Repeated while it lasts, but not at every step."""
+        now, before = self._now(), self._said.get(meta.uid)
+        if before is not None and before[0] == reason and now - before[1] < SAID_AGAIN_AFTER:
+            return
+        self._said[meta.uid] = (reason, now)
+        await self._cluster.event(meta.namespace, meta.name, meta.uid, kind="Warning", reason=reason, message=message)
 
 
 def _way_out(names: str) -> str:

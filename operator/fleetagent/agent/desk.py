@@ -1,14 +1,14 @@
 """What one run has at hand while the model thinks: whom it is for, what was seen, what was shown, what was done."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleetagent.agent.clock import Now
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.observe import Observe
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.facts import Facts
-from fleetagent.domain.fleet import Offer
+from fleetagent.domain.fleet import Fleet, Offer
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import Pulse, Run
 from fleetagent.ports import Cluster, Ledger, Market, Runs, Worlds
@@ -48,12 +48,15 @@ class Desk:
     seen: Observation
     pulse: Pulse
     market: Market | None
+    newest: Callable[[Subject], Subject]
+    """The same subject with the resource as it is now: somebody may hold the agent back while it thinks."""
     offers_shown: dict[str, Offer] = field(default_factory=dict)
-    wakes_asked: int = 0
+    wakes_changed: int = 0
     alerts_raised: int = 0
 
     async def facts(self, offer_now: Offer | None, stop: str | None) -> Facts:
         """Read the world again: an action is judged by what is true now, not by what the model saw."""
+        self.subject = self.newest(self.subject)
         self.seen, self.pulse = await self.services.observe(self.subject, self.run.lease, self.run.run_id)
         return Facts(
             now=self.services.now(),
@@ -71,3 +74,10 @@ class Desk:
             installation_stop=stop,
             workers_can_report=self.services.worker_url is not None,
         )
+
+    async def count_again(self) -> None:
+        """Take in what an effect has changed in the ledger: the model sees its own machines when it looks next."""
+        ledger, agent_id, now = self.services.ledger, self.subject.record.id, self.services.now()
+        self.pulse = await ledger.pulse(agent_id, self.run.run_id, now)
+        if isinstance(self.seen.fleet, Fleet):
+            self.seen = replace(self.seen, at=now, fleet=Fleet(await ledger.instances(agent_id), now))

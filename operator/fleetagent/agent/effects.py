@@ -3,9 +3,10 @@
 A create is never repeated. What is not clear stays in the ledger as unknown until a look at the market settles it.
 """
 
-from collections.abc import Mapping
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from fleetagent.agent.clock import Now
 from fleetagent.agent.unbroken import unbroken
@@ -13,6 +14,8 @@ from fleetagent.domain.fleet import Instance, Order
 from fleetagent.domain.records import LaunchIntent, Lease, Run
 from fleetagent.errors import BadResource, Denied, TryLater, Unclear
 from fleetagent.ports import Agents, Ledger, Market
+
+log = logging.getLogger(__name__)
 
 MIN_RATE = "MIN_RATE"
 
@@ -32,6 +35,15 @@ class Wanted:
     def order(self) -> Order:
         """What the market is asked for."""
         return Order(self.offer_id, self.intent.label, self.image, self.disk_gb, dict(self.env), self.onstart)
+
+
+@contextlib.contextmanager
+def _written_down_later() -> Iterator[None]:
+    """A database that is away does not undo what the market did: the intent stands, and the next look settles it."""
+    try:
+        yield
+    except TryLater as error:
+        log.warning("the result of an effect could not be written down (%s); a look at the market settles it", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +73,24 @@ class Effects:
         try:
             provider_id = await market.launch(order)
         except (Denied, TryLater, BadResource) as no:
-            await self._ledger.not_launched(lease, action_id, str(no), self._now())
+            because = f"{no.code}: {no}" if isinstance(no, Denied) else str(no)
+            with _written_down_later():
+                await self._ledger.not_launched(lease, action_id, because, self._now())
             return Effect(happened=False, instance_id=order.label, words=str(no))
         except Unclear as doubt:
-            await self._ledger.unclear(lease, action_id, str(doubt), doubt.provider_id)
+            with _written_down_later():
+                await self._ledger.unclear(lease, action_id, str(doubt), doubt.provider_id)
             words = f"not clear whether it was rented ({doubt}); it counts as rented until that is settled"
             return Effect(happened=None, instance_id=doubt.provider_id or order.label, words=words)
-        await self._ledger.launched(lease, action_id, provider_id)
+        with _written_down_later():
+            await self._ledger.launched(lease, action_id, provider_id)
         return Effect(happened=True, instance_id=provider_id, words="launched")
 
     async def stop(
         self, lease: Lease, run_id: int, market: Market, instance: Instance, *, intent_key: str, by: str, reason: str
     ) -> Effect:
         """Destroy one machine of ours; it is `stopping` until a complete listing lacks it."""
-        now: datetime = self._now()
+        now = self._now()
         await self._ledger.intend_stop(lease, run_id, instance, intent_key=intent_key, by=by, reason=reason, now=now)
         return await unbroken(self.destroy(lease, market, instance))
 
@@ -88,5 +104,6 @@ class Effects:
         except (Denied, TryLater, Unclear, BadResource) as doubt:
             words = f"the market did not take it ({doubt}); it is asked again until the machine is gone"
             return Effect(happened=None, instance_id=instance.provider_id, words=words)
-        await self._ledger.stop_asked(lease, instance.label, self._now())
+        with _written_down_later():
+            await self._ledger.stop_asked(lease, instance.label, self._now())
         return Effect(happened=True, instance_id=instance.provider_id, words="destroyed; it bills until it is gone")

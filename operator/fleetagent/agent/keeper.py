@@ -20,9 +20,9 @@ from fleetagent.agent.served import Served, wants_reset
 from fleetagent.agent.subject import Subject, label_prefix, spec_hash
 from fleetagent.agent.turn import Ended, Turn
 from fleetagent.domain.fleet import Fleet
-from fleetagent.domain.records import AgentKey, Lease, Outcome
+from fleetagent.domain.records import AgentKey, Lease
 from fleetagent.domain.resource import FleetAgent, Mode
-from fleetagent.domain.schedule import Due, Pending, Trigger, Wake, due, next_scheduled
+from fleetagent.domain.schedule import Due, Pending, Trigger, Wake, due, next_scheduled, scheduled_if_ever
 from fleetagent.domain.status import Finding, Health
 from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, TryLater
 from fleetagent.ports import Agents, Ledger, Runs
@@ -64,6 +64,7 @@ class Keeper:
         self._lease: Lease | None = None
         self._looked_at: datetime | None = None
         self._untold = False  # a run has ended and the status does not say so yet
+        self._highest_run_id = 0  # a floor of our own, should database and status both be set back
         self._task: asyncio.Task[None] | None = None
 
     def look(self, body: Mapping[str, Any]) -> None:
@@ -109,7 +110,8 @@ class Keeper:
         except BadResource as error:
             await self._complain(Finding(error.condition, "False", error.reason, str(error)))
         except TryLater as error:
-            await self._complain(Finding("Ready", "False", "MemoryUnavailable", f"{error}; tried again soon"))
+            sentence = f"nothing is decided until the agent's memory can be reached again ({error}); tried again soon"
+            await self._complain(Finding("Ready", "False", "MemoryUnavailable", sentence))
         except Exception as error:
             log.exception("%s: a pass failed; the next one starts afresh", self.key)
             await self._complain(Finding("Ready", "False", "PassFailed", f"{type(error).__name__}: {error}"))
@@ -117,26 +119,30 @@ class Keeper:
 
     async def _complain(self, finding: Finding) -> None:
         """Say in the status what keeps the agent from working, even when its memory cannot be reached."""
-        log.warning("%s: %s", self.key, finding.message)
         self._note(finding)
-        await self._k.report.complain(self._body, self._known, finding, self._k.now())
+        if await self._k.report.complain(self._body, self._known, finding, self._k.now()):
+            log.warning("%s: %s", self.key, finding.message)
 
     async def _pass(self) -> datetime | None:
         subject = await self._subject()
+        if subject.record.deleted:
+            return None  # another process has seen its end; a watch that lags must not work for it any more
         if self._run is not None and self._run.done():
             self._take_in(self._run)
             self._run = None
         if self._run is not None:
-            if not (wants_reset(subject) or subject.spec.mode is Mode.SUSPENDED):
+            if (why := _no_longer_wanted(subject)) is None:
                 pending, _ = await self._k.runs.waiting(subject.record.id)
                 await self._k.served.persist(subject, pending)
                 return None  # the run's end nudges
-            await self._cancel_run()
+            await self._cancel_run(why)
         lease = await self._own(subject)
         if lease is None:
             return self._k.now() + self._k.retry_after
         async with kept(self._k.agents, lease, self._k.renew_every):
+            subject = await self._again(subject)  # what was read before the lease may be another process's past
             subject = await self._serve(subject, lease)
+            self._note_the_schedule(subject)
             pending, wakes = await self._k.runs.waiting(subject.record.id)
             if await self._k.served.persist(subject, pending):
                 pending, wakes = await self._k.runs.waiting(subject.record.id)
@@ -174,9 +180,19 @@ class Keeper:
             for name in ("request", "reset", "message", "acknowledge", "approve", "reject", "session")
             if (value := getattr(status, f"last_handled_{name}")) is not None
         }
-        record = await self._k.agents.meet(self.key, agent.metadata.uid, floor=status.last_run_id or 0, handled=handled)
+        floor = max(status.last_run_id or 0, self._highest_run_id)
+        record = await self._k.agents.meet(self.key, agent.metadata.uid, floor=floor, handled=handled)
+        self._highest_run_id = record.last_run_id
         self._known.health = replace(self._known.health, problems=())
         return Subject(agent, record, label_prefix(self._k.cluster_name, self.key))
+
+    def _newest(self, subject: Subject) -> Subject:
+        """The same subject with the resource as it is now, if it still is that one and can be read."""
+        try:
+            agent = FleetAgent.stored(self._body)
+        except BadResource:
+            return subject
+        return replace(subject, agent=agent) if agent.metadata.uid == subject.agent.metadata.uid else subject
 
     async def _again(self, subject: Subject) -> Subject:
         """The same resource with its row as it is now."""
@@ -195,30 +211,52 @@ class Keeper:
 
     async def _serve(self, subject: Subject, lease: Lease) -> Subject:
         """Resets, what cannot be served, and the schedule; the row afterwards."""
-        changed = await self._k.served.reset(subject, lease)
-        await self._k.served.refuse_the_rest(subject, lease)
-        record, now = subject.record, self._k.now()
+        changed = [
+            await self._k.served.reset(subject, lease),
+            await self._k.served.refuse_the_rest(subject, lease),
+            await self._set_schedule(subject, lease),
+        ]
+        return await self._again(subject) if any(changed) else subject
+
+    async def _set_schedule(self, subject: Subject, lease: Lease) -> bool:
+        """A changed spec starts its schedule anew and calls for a run; whether anything was written."""
+        record, schedule, now = subject.record, subject.spec.schedule, self._k.now()
         hashed = spec_hash(subject.spec)
-        if record.spec_hash != hashed:
-            first = record.spec_hash is None
-            at = now if first else next_scheduled(subject.spec.schedule, after=now, last=None)
-            await self._k.agents.schedule(lease, at, hashed)
-            if not first:
-                await self._k.runs.persist(record.id, Trigger.SPEC_CHANGE, hashed)
-            changed = True
-        return await self._again(subject) if changed or record.handled.get("session") is None else subject
+        if record.spec_hash is None:
+            await self._k.agents.schedule(lease, now, hashed)
+            return True
+        if record.spec_hash != hashed:  # the call first: after a crash in between it is made again, not lost
+            await self._k.runs.persist(record.id, Trigger.SPEC_CHANGE, hashed)
+            await self._k.agents.schedule(lease, scheduled_if_ever(schedule, after=now, last=None), hashed)
+            return True
+        planned = record.next_scheduled_at
+        next_at = scheduled_if_ever(schedule, after=now, last=planned)
+        if planned is not None and planned > now and (next_at is None or planned > next_at):
+            await self._k.agents.schedule(lease, next_at, hashed)  # the clock was ahead when it was planned
+            return True
+        return False
+
+    def _note_the_schedule(self, subject: Subject) -> None:
+        """A schedule that never comes is said; the fleet is still looked at, and whatever else is due still runs."""
+        try:
+            next_scheduled(subject.spec.schedule, after=self._k.now(), last=None)
+        except BadResource as error:
+            self._note(Finding(error.condition, "False", error.reason, str(error)))
 
     async def _start(self, subject: Subject, lease: Lease, what: Due) -> None:
-        if Trigger.SCHEDULE in what.kinds:
-            schedule = subject.spec.schedule
-            at = next_scheduled(schedule, after=self._k.now(), last=subject.record.next_scheduled_at)
+        planned, now = subject.record.next_scheduled_at, self._k.now()
+        if planned is not None and planned <= now:
+            # Written down before the schedule moves on: an interrupted run gives it back like everything else.
+            await self._k.runs.persist(subject.record.id, Trigger.SCHEDULE, f"{planned:%Y-%m-%dT%H:%M:%SZ}")
+            at = scheduled_if_ever(subject.spec.schedule, after=now, last=planned)
             await self._k.agents.schedule(lease, at, spec_hash(subject.spec))
-        self._run = asyncio.create_task(self._k.turn.take(subject, lease, what.kinds), name=f"run of {self.key}")
+        taken = self._k.turn.take(subject, lease, what.kinds, self._newest)
+        self._run = asyncio.create_task(taken, name=f"run of {self.key}")
         self._run.add_done_callback(lambda _: self._nudged.set())
 
-    async def _cancel_run(self) -> None:
+    async def _cancel_run(self, why: str) -> None:
         if self._run is not None:
-            self._run.cancel()
+            self._run.cancel(why)
             await asyncio.wait({self._run})
             self._take_in(self._run)
             self._run = None
@@ -244,6 +282,7 @@ class Keeper:
                 ended.model_problem if ended.model_asked or ended.model_problem else self._known.health.model_problem
             )
             self._known.health = Health(problem, asked, (), ended.outcome, ended.error)
+            self._known.health_of_run = ended.run.run_id
 
     async def _look_at_the_fleet(self, subject: Subject, lease: Lease) -> None:
         self._known.seen, self._known.pulse = await self._k.observe(subject, lease)
@@ -265,11 +304,17 @@ class Keeper:
         if self._known.seen is not None:
             self._known.pulse = await self._k.ledger.pulse(subject.record.id, 0, now)
         last = await self._k.runs.last(subject.record.id)
-        if self._known.health.last_outcome is None and last is not None and last.outcome is not None:
-            self._known.health = replace(self._known.health, last_outcome=Outcome(last.outcome), last_error=last.error)
+        self._known.hear_of(subject, last)
         await self._k.report(subject, self._known, last=last, wakes=wakes, next_run_at=next_run_at, now=now)
         self._untold = False
 
     def _note(self, finding: Finding) -> None:
         others = tuple(p for p in self._known.health.problems if p.type != finding.type)
         self._known.health = replace(self._known.health, problems=(*others, finding))
+
+
+def _no_longer_wanted(subject: Subject) -> str | None:
+    """Why the run that goes on must end now, or None."""
+    if subject.spec.mode is Mode.SUSPENDED:
+        return "spec.mode is Suspended"
+    return "the session is reset" if wants_reset(subject) else None

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def kept(agents: Agents, lease: Lease, every: timedelta) -> AsyncIterator[None]:
-    """Renew by a task of its own, however long a call in the block takes; `LeaseLost` when another process took over."""
+    """Renew by a task of its own, however long a call in the block takes; `LeaseLost` when another took over."""
     body = asyncio.current_task()
     lost: list[LeaseLost] = []
 

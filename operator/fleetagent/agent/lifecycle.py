@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 from fleetagent.agent.clock import Now
@@ -10,8 +11,8 @@ from fleetagent.agent.subject import Subject
 from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, Phase
 from fleetagent.domain.records import Lease
 from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.settle import Doomed, Settlement, SettleLimits, settle
-from fleetagent.errors import BadResource, FleetUnreadable, TryLater
+from fleetagent.domain.settle import Doomed, SettleLimits, Settlement, settle
+from fleetagent.errors import BadResource, TryLater
 from fleetagent.ports import Agents, Ledger, Market, Runs
 
 log = logging.getLogger(__name__)
@@ -34,16 +35,15 @@ class Lifecycle:
         """The fleet as a complete listing and the ledger agree, or why it is unknown."""
         known = await self._ledger.instances(subject.record.id)
         try:
-            await self._same_account(subject, lease, market)
+            await self._same_account(subject, lease, market, known)
             listed = await market.machines()
-        except FleetUnreadable as error:
-            return await self._unknown(subject, str(error), known)
         except TryLater as error:
-            return await self._unknown(subject, str(error), known)
+            return await self.unknown(subject, f"spec.fleet.vast.baseURL: the market cannot be read ({error})", known)
         except BadResource as error:
-            return await self._unknown(subject, str(error), known)
-        ours = [r for r in listed if (r.label or "").startswith(subject.label_prefix)]
-        limits = SettleLimits(self._limits.settling, self._limits.confirm_gone, _time_limits(subject))
+            return await self.unknown(subject, str(error), known, error.reason)
+        ids = {i.provider_id for i in known}
+        ours = [r for r in listed if (r.label or "").startswith(subject.label_prefix) or r.provider_id in ids]
+        limits = self._limits_for(subject)
         settled = settle(known, ours, self._now(), limits)
         if settled.ask:
             gone, there = await _ask_each(market, settled.ask)
@@ -51,36 +51,46 @@ class Lifecycle:
         await self._write(subject, lease, settled)
         await self._end(subject, lease, market, settled)
         if isinstance(settled.fleet, FleetUnknown):
-            return await self._unknown(
-                subject, settled.fleet.because, settled.fleet.last_known.instances if settled.fleet.last_known else ()
-            )
+            last = settled.fleet.last_known
+            return await self.unknown(subject, settled.fleet.because, last.instances if last else ())
         await self._runs.resolve_alerts(subject.record.id, "FleetUnknown")
-        if settled.doomed or settled.destroy_again:
+        if settled.doomed or settled.destroy_again or any(c.adopted for c in settled.changes):
             return Fleet(await self._ledger.instances(subject.record.id), self._now())
         return settled.fleet
 
-    async def _same_account(self, subject: Subject, lease: Lease, market: Market) -> None:
-        """Machines belong to one account: another one's list says nothing about them."""
-        account = await market.account_id()
-        if subject.record.account_id is None:
-            await self._agents.remember_account(lease, account)
-        elif subject.record.account_id != account:
-            raise BadResource(
-                "FleetKnown",
-                "AccountChanged",
-                f"the API key belongs to account {account}, this agent's machines to {subject.record.account_id}: "
-                "put the old account's key back until they are gone",
-            )
+    async def unknown(
+        self, subject: Subject, because: str, known: tuple[Instance, ...] | None = None, reason: str = "FleetUnknown"
+    ) -> FleetUnknown:
+        """The fleet as it was last known, with an alert: nothing is launched or stopped until it can be read again."""
+        if known is None:
+            known = await self._ledger.instances(subject.record.id)
+        message = f"the fleet is unknown, nothing is launched or stopped: {because}"
+        await self._runs.raise_alert(subject.record.id, 0, "FleetUnknown", "warning", message)
+        return FleetUnknown(because, Fleet(known, self._now()), reason)
 
-    async def _unknown(self, subject: Subject, because: str, known: tuple[Instance, ...]) -> FleetUnknown:
-        await self._runs.raise_alert(
-            subject.record.id,
-            0,
-            "FleetUnknown",
-            "warning",
-            f"the fleet is unknown, nothing is launched or stopped: {because}",
+    def _limits_for(self, subject: Subject) -> SettleLimits:
+        spec = subject.spec
+        return replace(
+            self._limits,
+            phases=_time_limits(subject),
+            max_instances=spec.limits.max_instances,
+            fleet_usd_per_hour=spec.budget.fleet_usd_per_hour,
         )
-        return FleetUnknown(because, Fleet(known, self._now()))
+
+    async def _same_account(self, subject: Subject, lease: Lease, market: Market, known: tuple[Instance, ...]) -> None:
+        """Machines belong to one account: another one's list says nothing about them. Without machines any will do."""
+        account, before = await market.account_id(), subject.record.account_id
+        if account == before:
+            return
+        if before is None or not known:
+            await self._agents.remember_account(lease, account, instead_of=before)
+            return
+        raise BadResource(
+            "FleetKnown",
+            "AccountChanged",
+            f"the API key belongs to account {account}, this agent's machines to {subject.record.account_id}: "
+            "put the old account's key back until they are gone",
+        )
 
     async def _write(self, subject: Subject, lease: Lease, settled: Settlement) -> None:
         """Bills go on even when nothing changed."""
@@ -117,7 +127,7 @@ async def _ask_each(market: Market, instances: tuple[Instance, ...]) -> tuple[se
     async def ask(provider_id: str) -> None:
         try:
             (there if await market.machine(provider_id) is not None else gone).add(provider_id)
-        except TryLater as error:
+        except (TryLater, BadResource) as error:
             log.warning("asked for machine %s: %s", provider_id, error)
 
     await asyncio.gather(*(ask(i.provider_id) for i in instances[:20] if i.provider_id is not None))

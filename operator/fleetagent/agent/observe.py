@@ -8,9 +8,9 @@ from fleetagent.agent.subject import Subject
 from fleetagent.domain.capacity import effective_target
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import Fleet, FleetUnknown
-from fleetagent.domain.observation import Observation
+from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Lease, Pulse
-from fleetagent.errors import BadResource, TryLater
+from fleetagent.errors import BadResource, FleetAgentError, TryLater
 from fleetagent.ports import Ledger, Worlds
 
 
@@ -25,22 +25,23 @@ class Observe:
 
     async def __call__(self, subject: Subject, lease: Lease, run_id: int = 0) -> tuple[Observation, Pulse]:
         """Fleet and demand side by side, then the ledger's counts."""
-        fleet, demand = await asyncio.gather(self.fleet(subject, lease), self.demand(subject))
+        fleet, demand, problem = await asyncio.gather(
+            self.fleet(subject, lease), self.demand(subject), self.launch_problem(subject)
+        )
         now = self._now()
         pulse = await self._ledger.pulse(subject.record.id, run_id, now)
         wanted, limits = subject.spec.target, subject.spec.limits
         target = effective_target(
             float(wanted.proofs_per_hour), float(wanted.tolerance_percent), limits.min_instances, demand
         )
-        return Observation(now, fleet, demand, target, pulse.usd_spent_today, pulse.open_alerts), pulse
+        return Observation(now, fleet, demand, target, pulse.usd_spent_today, pulse.open_alerts, problem), pulse
 
     async def fleet(self, subject: Subject, lease: Lease) -> Fleet | FleetUnknown:
         """One look at the market, by way of the lifecycle."""
         try:
             market = await self._worlds.market(subject.agent)
         except (BadResource, TryLater) as error:
-            known = await self._ledger.instances(subject.record.id)
-            return FleetUnknown(str(error), Fleet(known, self._now()))
+            return await self._lifecycle.unknown(subject, str(error), reason=reason_in(error, "FleetUnknown"))
         return await self._lifecycle.look(subject, lease, market)
 
     async def demand(self, subject: Subject) -> Demand | DemandUnknown:
@@ -49,4 +50,19 @@ class Observe:
             source = await self._worlds.demand(subject.agent)
             return await source.demand()
         except (BadResource, TryLater) as error:
-            return DemandUnknown(str(error))
+            return DemandUnknown(str(error), reason_in(error, "DemandUnknown"))
+
+    async def launch_problem(self, subject: Subject) -> LaunchProblem | None:
+        """What a new machine would lack: known before one is wanted, and seen to be mended without a launch."""
+        try:
+            await self._worlds.instance_env(subject.agent)
+        except BadResource as error:
+            return LaunchProblem(error.reason, str(error))
+        except TryLater as error:
+            return LaunchProblem("SecretUnreadable", str(error))
+        return None
+
+
+def reason_in(error: FleetAgentError, otherwise: str) -> str:
+    """The word of an error that has one."""
+    return error.reason if isinstance(error, BadResource) else otherwise

@@ -8,12 +8,12 @@ from fleetagent.domain.facts import Facts, Stop
 from fleetagent.domain.fleet import Fleet, Instance, Offer, Phase
 from fleetagent.domain.guardrails import check
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.money import dollars
+from fleetagent.domain.money import dollars, hours_to_midnight
 from fleetagent.domain.text import neutral
 
 
 async def offers_for(desk: Desk) -> list[Offer]:
-    """Acceptable offers on hosts that did not fail us lately and where none of ours is starting."""
+    """Acceptable offers that were not gone lately, on hosts that did not fail us and where none of ours is starting."""
     if desk.market is None:
         return []
     vast = desk.subject.spec.fleet.vast
@@ -22,7 +22,8 @@ async def offers_for(desk: Desk) -> list[Offer]:
     starting = (
         {i.machine_id for i in fleet.instances if i.phase is not Phase.PROVING} if isinstance(fleet, Fleet) else set()
     )
-    return [o for o in offers if o.machine_id not in starting and o.machine_id not in desk.pulse.hosts_excluded]
+    left_out = starting | set(desk.pulse.hosts_excluded)
+    return [o for o in offers if o.machine_id not in left_out and o.offer_id not in desk.pulse.offers_denied]
 
 
 async def plan(desk: Desk) -> JsonObject:
@@ -73,8 +74,16 @@ async def _launches(desk: Desk, facts: Facts, shortfall: float) -> tuple[Step, .
         shortfall=shortfall,
         at_least=max(0, limits.min_instances - cap.proving - cap.on_the_way),
         at_most=max(0, at_most),
-        usd_per_hour_left=budget.fleet_usd_per_hour - facts.fleet.usd_per_hour,
+        usd_per_hour_left=_usd_per_hour_left(facts, facts.fleet),
     )
+
+
+def _usd_per_hour_left(facts: Facts, fleet: Fleet) -> Decimal:
+    """What the hourly cap leaves, and the daily one if everything ran until midnight."""
+    budget, left = facts.spec.budget, facts.spec.budget.fleet_usd_per_hour
+    if budget.fleet_usd_per_day is not None:
+        left = min(left, (budget.fleet_usd_per_day - facts.usd_spent_today) / hours_to_midnight(facts.now))
+    return left - fleet.usd_per_hour
 
 
 def _stops(facts: Facts) -> tuple[Instance, ...]:

@@ -1,8 +1,8 @@
 """Status from facts, written by nobody else, and only when something in it changed."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.fleet import Fleet
 from fleetagent.domain.observation import Observation
-from fleetagent.domain.records import Pulse, RunReport
+from fleetagent.domain.records import Outcome, Pulse, RunReport
 from fleetagent.domain.resource import (
     Condition,
     FleetAgentStatus,
@@ -23,7 +23,7 @@ from fleetagent.domain.resource import (
     readable_status,
 )
 from fleetagent.domain.schedule import Wake
-from fleetagent.domain.status import Finding, Health, findings, merged
+from fleetagent.domain.status import Finding, Health, findings, merged, news
 from fleetagent.errors import TryLater
 from fleetagent.ports import Cluster
 
@@ -37,8 +37,23 @@ class Known:
     seen: Observation | None = None
     pulse: Pulse | None = None
     health: Health = field(default_factory=Health)
+    health_of_run: int = 0
+    """The run that `health` speaks of."""
     conditions: tuple[Condition, ...] = ()
     written: Mapping[str, Any] | None = None
+
+    def hear_of(self, subject: Subject, last: RunReport | None) -> None:
+        """Take over what the database knows of a run that was not ours, or that did not come to its end."""
+        if last is None or last.outcome is None or last.run_id == self.health_of_run:
+            return
+        failing = subject.record.model_failing_since is not None
+        problem = None
+        if failing and last.outcome == Outcome.FAILED and last.summary and last.error:
+            problem = (last.summary.partition(":")[0], last.error)
+        asked = not failing and subject.record.session.context_tokens is not None
+        self.health = Health(problem, asked, self.health.problems, Outcome(last.outcome), last.error)
+        self.health_of_run = last.run_id
+        self.conditions = ()  # another process may have written newer ones than we remember
 
 
 class Report:
@@ -59,12 +74,15 @@ class Report:
     ) -> None:
         """Write the status unless it says what it said before (a new `observedAt` alone is no change)."""
         meta = subject.agent.metadata
-        found = findings(subject.spec, known.seen, known.health, now)
         before = known.conditions or subject.agent.status.conditions
+        health = replace(known.health, feedback_dropped=subject.record.session.feedback_dropped)
+        found = findings(subject.spec, known.seen, health, now, before)
         known.conditions = merged(before, found, now, meta.generation)
+        await self._announce(meta, before, known.conditions)
         status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
-        if known.written is not None and _said(status) == _said(known.written):
-            return
+        stored = _said(subject.agent.status.to_merge_patch())
+        if _said(status) == stored and (known.written is None or _said(known.written) == stored):
+            return  # both are asked: the resource may lag behind us, and others may have written since
         try:
             await self._cluster.patch_status(meta.namespace, meta.name, status)
         except TryLater as error:
@@ -72,24 +90,35 @@ class Report:
             return
         known.written = status
 
-    async def complain(self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime) -> None:
-        """Write one problem, and that nothing is ready, beside the conditions that stand; all else stays as it is."""
+    async def complain(self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime) -> bool:
+        """Write one problem, and that nothing is ready, beside the conditions that stand; whether that was new.
+
+        All else stays as it is: nothing of it can be known now.
+        """
         meta = Metadata.read(body["metadata"])
         before = known.conditions or readable_status(body.get("status") or {}).conditions
         ready = Finding("Ready", "False", finding.reason, finding.message)
         new = {finding.type: finding, "Ready": ready}
         kept = tuple(c for c in before if c.type not in new)
         known.conditions = (*kept, *merged(before, new.values(), now, meta.generation))
-        patch = FleetAgentStatus(conditions=known.conditions).model_dump(mode="json", by_alias=True, exclude_none=True)
-        conditions = {"conditions": patch["conditions"]}
-        if known.written is not None and known.written.get("conditions") == patch["conditions"]:
-            return
+        await self._announce(meta, before, known.conditions)
+        said = FleetAgentStatus(observed_generation=meta.generation, conditions=known.conditions).to_wire()
+        patch = {name: said[name] for name in ("observedGeneration", "conditions")}
+        if known.written is not None and all(known.written.get(name) == patch[name] for name in patch):
+            return False
         try:
-            await self._cluster.patch_status(meta.namespace, meta.name, conditions)
+            await self._cluster.patch_status(meta.namespace, meta.name, patch)
         except TryLater as error:
             log.warning("%s/%s: status not written: %s", meta.namespace, meta.name, error)
-            return
-        known.written = conditions
+        else:
+            known.written = patch
+        return True
+
+    async def _announce(self, meta: Metadata, before: Iterable[Condition], after: Iterable[Condition]) -> None:
+        for said in news(before, after):
+            await self._cluster.event(
+                meta.namespace, meta.name, meta.uid, kind=said.kind, reason=said.reason, message=said.message
+            )
 
 
 def _said(status: Mapping[str, Any]) -> Mapping[str, Any]:

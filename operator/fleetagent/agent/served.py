@@ -1,4 +1,4 @@
-"""What people said by annotation and nobody has served yet, in the order of design: reset, words, approvals, request."""
+"""What people said by annotation and nobody has served yet, in this order: reset, words, approvals, request."""
 
 import hashlib
 import re
@@ -12,6 +12,7 @@ from fleetagent.domain.text import clean
 from fleetagent.ports import Agents, Cluster, Runs
 
 LONGEST_VALUE = 253
+MOST_COMMENT_CHARS = MOST_FEEDBACK_CHARS - 600  # beside it the agent is told which alert it is about
 ACKNOWLEDGEMENT = re.compile(r"^\s*(?:alert-)?(\d{1,12})\s*(?::\s*(.*))?$", re.DOTALL)
 
 NAMES: dict[str, Annotation] = {
@@ -90,25 +91,26 @@ class Served:
         if value and (Trigger.FEEDBACK, f"acknowledge:{value}") not in known:
             found = ACKNOWLEDGEMENT.match(clean(subject.agent.said(Annotation.ACKNOWLEDGE) or ""))
             if found is not None:
-                comment = (found.group(2) or "").strip()[:MOST_FEEDBACK_CHARS]
+                comment = (found.group(2) or "").strip()
+                if (length := len(comment)) > MOST_COMMENT_CHARS:
+                    short = f"the comment has {length} characters; the agent is told the first {MOST_COMMENT_CHARS}"
+                    await self._say(subject, "Warning", "MessageCut", short)
+                comment = comment[:MOST_COMMENT_CHARS]
                 await self._runs.acknowledge(agent_id, int(found.group(1)), comment, f"acknowledge:{value}")
                 wrote = True
-        if (value := unserved(subject, "request")) and (Trigger.REQUEST, value) not in known:
+        value = unserved(subject, "request")
+        if value is not None and (Trigger.REQUEST, value) not in known:
             wrote |= await self._runs.persist(agent_id, Trigger.REQUEST, value)
         return wrote
 
-    async def refuse_the_rest(self, subject: Subject, lease: Lease) -> None:
-        """Say what cannot be served, once, and remember that it was said."""
+    async def refuse_the_rest(self, subject: Subject, lease: Lease) -> bool:
+        """Say what cannot be served, once, and remember that it was said; whether there was anything."""
         handled: dict[str, str] = {}
         value, said = unserved(subject, "acknowledge"), subject.agent.said(Annotation.ACKNOWLEDGE) or ""
         if value is not None and ACKNOWLEDGEMENT.match(clean(said)) is None:
             handled["acknowledge"] = value
-            await self._say(
-                subject,
-                "Warning",
-                "BadAnnotation",
-                f"{Annotation.ACKNOWLEDGE.value} must be an alert's id and, after a colon, a comment: alert-17: known outage",
-            )
+            sentence = "must be an alert's id and, after a colon, a comment: alert-17: known outage"
+            await self._say(subject, "Warning", "BadAnnotation", f"{Annotation.ACKNOWLEDGE.value} {sentence}")
         for name in ("approve", "reject"):
             if (value := unserved(subject, name)) is not None:
                 handled[name] = value
@@ -118,11 +120,26 @@ class Served:
         message = subject.agent.said(Annotation.MESSAGE)
         if (value := unserved(subject, "message")) is not None and message is not None and not clean(message).strip():
             handled["message"] = value
-        if subject.record.handled.get("session") is None:
-            handled["session"] = value_of("session", subject.spec.context.session)
+        handled |= _known_to_the_status_alone(subject)
         if handled:
             await self._agents.mark_handled(lease, handled)
+        return bool(handled)
 
     async def _say(self, subject: Subject, kind: str, reason: str, message: str) -> None:
         meta = subject.agent.metadata
         await self._cluster.event(meta.namespace, meta.name, meta.uid, kind=kind, reason=reason, message=message)
+
+
+def _known_to_the_status_alone(subject: Subject) -> dict[str, str]:
+    """Values that the row must learn before the next report, which repeats the row, makes them look unserved.
+
+    The first one of a session's name is nothing but the name that it begins with.
+    """
+    said = {name: subject.agent.said(annotation) for name, annotation in NAMES.items()}
+    said["session"] = subject.spec.context.session
+    values = {name: value_of(name, text) for name, text in said.items() if text is not None}
+    row, status = subject.record.handled, subject.agent.status
+    known = {name: value for name, value in values.items() if value == getattr(status, f"last_handled_{name}")}
+    if row.get("session") is None:
+        known["session"] = values["session"]
+    return {name: value for name, value in known.items() if value != row.get(name)}

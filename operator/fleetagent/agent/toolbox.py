@@ -8,10 +8,9 @@ from pydantic import ValidationError
 
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import Tool
-from fleetagent.domain.model import JsonObject
+from fleetagent.domain.calls import Call
 from fleetagent.domain.text import clean
-from fleetagent.domain.transcript import Call
-from fleetagent.errors import BadResource, Denied, TryLater
+from fleetagent.errors import BadResource, Denied, TryLater, Unclear
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +20,7 @@ class Toolbox:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self.schemas: tuple[JsonObject, ...] = tuple(tool.schema() for tool in tools)
+        self.schemas = tuple(tool.schema() for tool in tools)
 
     async def answer(self, desk: Desk, call: Call) -> str:
         """The tool's result as compact JSON, or an error that says what to do instead."""
@@ -39,6 +38,8 @@ class Toolbox:
             return _error(f"{call.name}: {_first(error)}; nothing was done")
         try:
             result = await tool.answer(desk, arguments, call.id)
+        except Unclear as doubt:
+            return _error(f"{call.name}: not clear whether it happened ({doubt}): look before you repeat it")
         except (TryLater, Denied, BadResource) as error:
             log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, call.name, error)
             return _error(f"{call.name} is not possible now: {error}")

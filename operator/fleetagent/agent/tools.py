@@ -5,7 +5,6 @@ Names and shapes are promises: prompts, simulated models and people's notes rely
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fleetagent.agent.acting import launch, stop
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.planning import offers_for, plan
-from fleetagent.domain.capacity import capacity, offer_rate
+from fleetagent.domain.capacity import capacity, offer_rate, usd_per_proof
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown, Offer
 from fleetagent.domain.model import JsonObject
@@ -58,7 +57,7 @@ class CheckArguments(Arguments):
 class CancelArguments(Arguments):
     """A check that is not needed any more."""
 
-    id: int = Field(ge=0, description="id of the check")
+    id: int = Field(ge=0, lt=2**63, description="id of the check")
 
 
 class AlertArguments(Arguments):
@@ -134,7 +133,7 @@ async def get_demand(desk: Desk, _: Nothing, __: str) -> JsonObject:
 async def get_offers(desk: Desk, _: Nothing, __: str) -> JsonObject:
     """Acceptable offers, the cheapest proofs first."""
     offers = await offers_for(desk)
-    best = sorted(offers, key=_usd_per_proof)[:MOST_OFFERS_SHOWN]
+    best = sorted(offers, key=usd_per_proof)[:MOST_OFFERS_SHOWN]
     desk.offers_shown.update({o.offer_id: o for o in best})
     return {"shown": len(best), "of": len(offers), "offers": [_offer(o) for o in best]}
 
@@ -161,13 +160,14 @@ async def schedule_next_check(desk: Desk, arguments: CheckArguments, _: str) -> 
     wake = await desk.services.runs.ask_wake(desk.run, at, clean(arguments.reason, 300), limit=limits.limit)
     if wake is None:
         return {"ok": False, "because": f"{limits.limit} checks are pending already; cancel one first"}
-    desk.wakes_asked += 1
+    desk.wakes_changed += 1
     return {"ok": True, "id": wake.id, "at": f"{wake.at:%Y-%m-%d %H:%M} UTC"}
 
 
 async def cancel_check(desk: Desk, arguments: CancelArguments, _: str) -> JsonObject:
     """Cancel a wake of this agent."""
     if await desk.services.runs.cancel_wake(desk.run, arguments.id):
+        desk.wakes_changed += 1
         return {"ok": True}
     return {"ok": False, "because": "no pending check has this id"}
 
@@ -198,13 +198,8 @@ def _offer(offer: Offer) -> JsonObject:
         "reliability": round(offer.reliability, 3),
         "usd_per_hour": f"{offer.usd_per_hour:.3f}",
         "expected_proofs_per_hour": round(rate),
-        "usd_per_proof": f"{_usd_per_proof(offer):.4f}",
+        "usd_per_proof": f"{usd_per_proof(offer):.4f}",
     }
-
-
-def _usd_per_proof(offer: Offer) -> Decimal:
-    rate = offer_rate(offer)
-    return offer.usd_per_hour / Decimal(str(rate)) if rate > 0 else Decimal("Infinity")
 
 
 TOOLS: tuple[Tool, ...] = (

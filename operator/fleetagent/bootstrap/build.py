@@ -92,6 +92,7 @@ def build(
         http=http,
         model_http=model_http_client(),
         reach=Reach(settings.allowed_hosts),
+        worker_url=settings.worker_url,
     )
 
     effects = Effects(agents, ledger, utc_now)
@@ -147,6 +148,7 @@ def build(
         cluster=cluster,
         lifecycle=lifecycle,
         effects=effects,
+        now=utc_now,
         renew_every=settings.lease / 3,
     )
     triggers = Triggers(keeping, deletion)

@@ -5,6 +5,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+LIBRARIES = ("alembic", "httpcore", "httpcore2", "httpx", "httpx2", "kopf", "kubernetes", "openai", "uvicorn")
+
 
 class JsonLines(logging.Formatter):
     """One JSON object a line."""
@@ -23,10 +25,11 @@ class JsonLines(logging.Formatter):
 
 
 def log_as(log_format: str) -> None:
-    """Set up the root logger; libraries speak up only when something is wrong."""
+    """Set up the root logger; libraries speak up only when something is wrong. kopf's own story is told by ours."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if log_format == "json" else text)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    for noisy in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "alembic", "kubernetes", "kopf.objects"):
+    for noisy in LIBRARIES:
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("kubernetes.aio.config").setLevel(logging.ERROR)  # what it warns of, our error says

@@ -3,75 +3,67 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
-import aiohttp
 import kopf
 import sqlalchemy as sa
-from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import ApiClient, Configuration, VersionApi
-from kubernetes.aio.client.exceptions import ApiException
 
 from fleetagent.adapters.postgres.engine import open_engine
-from fleetagent.adapters.postgres.migrate import migrate_to_head
+from fleetagent.adapters.postgres.migrate import migrate
 from fleetagent.bootstrap.build import Built, build
+from fleetagent.bootstrap.kubeapi import open_kubernetes
 from fleetagent.entrypoints import handlers
 from fleetagent.entrypoints.health import health_app
 from fleetagent.entrypoints.listen import listening
-from fleetagent.errors import CannotStart
 from fleetagent.settings import Settings, host_and_port
 
 log = logging.getLogger(__name__)
 
-POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-REACH_SECONDS = 10
-
 
 async def serve(settings: Settings) -> None:
     """Run the operator until SIGTERM or SIGINT. `CannotStart` when the process would have no use."""
-    database_url = settings.database_url.get_secret_value()
-    await asyncio.to_thread(migrate_to_head, database_url)
+    told_to_end = asyncio.Event()
+    _on_signal(told_to_end)
+    ready = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
-        engine = open_engine(database_url, settings.database_pool)
-        stack.push_async_callback(engine.dispose)
-        api, home = await _kubernetes()
-        await stack.enter_async_context(api)
-        built = build(settings, api=api, engine=engine, home=home)
-        stack.push_async_callback(built.http.aclose)
-        stack.push_async_callback(built.worlds.model_http.aclose)
-        await stack.enter_async_context(_events(built))
-        ready = asyncio.Event()
-        await _listeners(stack, settings, built, ready)
-        stack.push_async_callback(built.triggers.close)
-        await _watch(settings, built, ready)
+        built = await _unless(told_to_end, _open(stack, settings, ready))
+        if built is not None:
+            await _watch(settings, built, ready, told_to_end)
 
 
-async def _kubernetes() -> tuple[ApiClient, str]:
-    """A client for the API server, and the namespace that is home: the pod's, else the kubeconfig context's."""
-    configuration = Configuration()
+def _on_signal(told_to_end: asyncio.Event) -> None:
+    """Handlers of our own from the start: a signal's default does not end a container's first process."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, told_to_end.set)
+
+
+async def _unless(told_to_end: asyncio.Event, start: Awaitable[Built]) -> Built | None:
+    """What has started, or None when we were told to end first: a database that does not answer must not keep us."""
+    starting, told = asyncio.ensure_future(start), asyncio.ensure_future(told_to_end.wait())
     try:
-        if POD_NAMESPACE.exists():
-            kube_config.load_incluster_config(client_configuration=configuration)
-            home = POD_NAMESPACE.read_text().strip()
-        else:
-            await kube_config.load_kube_config(client_configuration=configuration)
-            _, context = kube_config.list_kube_config_contexts()
-            home = context["context"].get("namespace") or "default"
-    except (kube_config.ConfigException, OSError, KeyError, TypeError) as error:
-        shown = os.environ.get("KUBECONFIG", "~/.kube/config")
-        raise CannotStart(f"no Kubernetes API server is configured (KUBECONFIG is {shown}): {error}") from error
-    api = ApiClient(configuration)
-    try:
-        await VersionApi(api).get_code(_request_timeout=REACH_SECONDS)
-    except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
-        await api.close()
-        reason = f"it answered {error.status}" if isinstance(error, ApiException) else str(error) or repr(error)
-        raise CannotStart(f"the Kubernetes API server at {configuration.host} cannot be used: {reason}") from error
-    return api, home
+        await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+        return starting.result() if starting.done() else None
+    finally:
+        for task in (starting, told):
+            task.cancel()
+        await asyncio.wait({starting, told})
+
+
+async def _open(stack: contextlib.AsyncExitStack, settings: Settings, ready: asyncio.Event) -> Built:
+    """Everything that must be there before the first resource is looked at; the stack closes it in reverse."""
+    engine = open_engine(settings.database_url.get_secret_value(), settings.database_pool)
+    stack.push_async_callback(engine.dispose)
+    await migrate(engine)
+    api, home = await open_kubernetes(stack, settings.namespaces)
+    built = build(settings, api=api, engine=engine, home=home)
+    stack.push_async_callback(built.http.aclose)
+    stack.push_async_callback(built.worlds.model_http.aclose)
+    await stack.enter_async_context(_events(built))
+    await _listeners(stack, settings, built, ready)
+    stack.push_async_callback(built.triggers.close)
+    return built
 
 
 @contextlib.asynccontextmanager
@@ -90,16 +82,18 @@ async def _listeners(stack: contextlib.AsyncExitStack, settings: Settings, built
             await connection.execute(sa.text("SELECT 1"))
 
     health = health_app(ready.is_set, database_answers)
+    said = []
     for app, listen, what in (
         (built.workers.app(), settings.worker_listen, "FLEETAGENT_WORKER_LISTEN"),
         (health, settings.health_listen, "FLEETAGENT_HEALTH_LISTEN"),
     ):
         host, port = host_and_port(listen)
         port = await stack.enter_async_context(listening(app, host, port, what=what))
-        log.info("%s: listening on %s:%s", what, host, port)
+        said.append(f"{what} {host}:{port}")
+    log.info("listening: %s", ", ".join(said))
 
 
-async def _watch(settings: Settings, built: Built, ready: asyncio.Event) -> None:
+async def _watch(settings: Settings, built: Built, ready: asyncio.Event, told_to_end: asyncio.Event) -> None:
     registry = kopf.OperatorRegistry()
     handlers.register(registry, built.triggers, beat_seconds=settings.beat_seconds)
 
@@ -110,7 +104,7 @@ async def _watch(settings: Settings, built: Built, ready: asyncio.Event) -> None
     given = kopf.OperatorSettings()
     handlers.settings(given, namespaced=bool(settings.namespaces))
     stop = asyncio.Event()
-    watched = asyncio.create_task(_hand_over_on_signal(ready, stop, built))
+    watched = asyncio.create_task(_hand_over_on_signal(ready, told_to_end, stop, built))
     await kopf.operator(
         registry=registry,
         settings=given,
@@ -123,14 +117,14 @@ async def _watch(settings: Settings, built: Built, ready: asyncio.Event) -> None
     watched.cancel()
 
 
-async def _hand_over_on_signal(ready: asyncio.Event, stop: asyncio.Event, built: Built) -> None:
+async def _hand_over_on_signal(
+    ready: asyncio.Event, told_to_end: asyncio.Event, stop: asyncio.Event, built: Built
+) -> None:
     """On the first signal let go of every agent at once: kopf takes seconds to end, and another replica could go on."""
     await ready.wait()
-    loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
-    await told.wait()
+    _on_signal(told_to_end)  # kopf has put its own handlers in the place of ours
+    log.info("watching FleetAgents")
+    await told_to_end.wait()
     log.info("asked to end: runs are handed back")
     await built.triggers.close()
     stop.set()

@@ -1,6 +1,7 @@
 """`fleetagent sweep`: machines that carry our label, straight from the market, ledger or no ledger."""
 
 import argparse
+import asyncio
 import sys
 from pathlib import Path
 
@@ -13,28 +14,47 @@ from fleetagent.agent.subject import label_prefix
 from fleetagent.domain.fleet import Rented
 from fleetagent.domain.records import AgentKey
 from fleetagent.errors import BadResource, CannotStart, TryLater
+from fleetagent.ports import Market
+
+MOST_LOOKS = 5
+"""Lists lag behind, so one look after the destroy is not enough."""
 
 
 async def sweep(args: argparse.Namespace) -> int:
-    """Print them; with --destroy, end them. 0 when none is left, 3 when some are."""
+    """Print them; with --destroy, end them and see that they are gone. 0 when none is left, 3 when some are."""
     prefix = _prefix(args)
     key = sys.stdin.read() if args.api_key_file == "-" else _read(args.api_key_file)
     async with httpx.AsyncClient(trust_env=False) as http:
         markets = VastMarkets(http, Pacer(), SearchMemory())
         try:
             market = markets.market(api_key=key.strip(), base_url=args.market_url, worker_url_env="FLEETAGENT_URL")
-            ours = [m for m in await market.machines() if (m.label or "").startswith(prefix)]
+            ours = await _ours(market, prefix)
             for machine in ours:
                 sys.stdout.write(_line(machine) + "\n")
-            if args.destroy:
-                for machine in ours:
-                    await market.destroy(machine.provider_id)
-                    sys.stdout.write(f"destroyed {machine.provider_id}\n")
+            if args.destroy and ours:
+                ours = await _destroyed(market, prefix, ours)
         except (TryLater, BadResource) as error:
             raise CannotStart(f"the market cannot be read: {error}") from error
-    if not args.destroy:
-        sys.stdout.write(f"{len(ours)} machines\n")
-    return 3 if ours and not args.destroy else 0
+    sys.stdout.write(f"{len(ours)} machines{' are left' if args.destroy else ''}\n")
+    return 3 if ours else 0
+
+
+async def _ours(market: Market, prefix: str) -> list[Rented]:
+    return [m for m in await market.machines() if (m.label or "").startswith(prefix)]
+
+
+async def _destroyed(market: Market, prefix: str, ours: list[Rented]) -> list[Rented]:
+    """Ask for each, whatever becomes of the others, then look until the list is empty or the patience is at its end."""
+    for look in range(1, MOST_LOOKS + 1):
+        for machine in ours:
+            try:
+                await market.destroy(machine.provider_id)
+            except TryLater as error:
+                sys.stdout.write(f"{machine.provider_id} is not destroyed yet: {error}\n")
+        if not (ours := await _ours(market, prefix)):
+            break
+        await asyncio.sleep(look)
+    return ours
 
 
 def _prefix(args: argparse.Namespace) -> str:

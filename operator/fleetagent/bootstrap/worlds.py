@@ -12,8 +12,9 @@ from fleetagent.adapters.model.client import OpenAIModel
 from fleetagent.adapters.model.payload import Habits
 from fleetagent.adapters.reach import Reach
 from fleetagent.adapters.vast.client import VastMarkets
+from fleetagent.domain.demand import Demand
 from fleetagent.domain.resource import FleetAgent, HttpDemand, SecretKeyRef, StaticDemand
-from fleetagent.errors import BadResource, Denied
+from fleetagent.errors import BadResource, Denied, TryLater
 from fleetagent.ports import Cluster, DemandSource, Market, Model
 
 KEYS_REMEMBERED = 10_000
@@ -28,6 +29,8 @@ class RealWorlds:
     http: httpx.AsyncClient
     model_http: Any
     reach: Reach
+    worker_url: str | None
+    """Where machines of this installation report to; None: nowhere."""
     habits: dict[tuple[str, str], Habits] = field(default_factory=dict)
     last_keys: dict[str, str] = field(default_factory=dict, repr=False)
     """The market key that each resource (by uid) used last: a deleted namespace takes the Secret first."""
@@ -53,7 +56,7 @@ class RealWorlds:
                 return StaticSource(active)
             case HttpDemand(url=url):
                 await self.reach.check(url, field="spec.demand.http.url", condition="DemandKnown")
-                return HttpSource(self.http, url)
+                return Named(HttpSource(self.http, url), "spec.demand.http.url")
             case other:
                 name = type(other).__name__.removesuffix("Demand").lower()
                 raise BadResource(
@@ -72,13 +75,22 @@ class RealWorlds:
 
     async def instance_env(self, agent: FleetAgent) -> Mapping[str, str]:
         """See `ports.Worlds.instance_env`."""
+        if self.worker_url is None:
+            raise BadResource(
+                "CanLaunch",
+                "NoWorkerURL",
+                "this installation has no FLEETAGENT_WORKER_URL: machines could not report their rate; "
+                "its administrator must set it",
+            )
         template = agent.spec.fleet.vast.instance
         secret: Mapping[str, str] = {}
         if template.env_from_secret_ref is not None:
             try:
                 secret = await self.cluster.secret_map(agent.metadata.namespace, template.env_from_secret_ref.name)
             except Denied as error:
-                raise BadResource("Ready", error.code, f"spec.fleet.vast.instance.envFromSecretRef: {error}") from error
+                raise BadResource(
+                    "CanLaunch", error.code, f"spec.fleet.vast.instance.envFromSecretRef: {error}"
+                ) from error
         return {**secret, **template.env}
 
     async def _secret(self, agent: FleetAgent, ref: SecretKeyRef, condition: str, where: str) -> str:
@@ -89,3 +101,18 @@ class RealWorlds:
         if not value.strip():
             raise BadResource(condition, "SecretEmpty", f"{where}: Secret {ref.name} holds nothing under {ref.key!r}")
         return value.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A demand source whose failures say where the resource names it. Implements `ports.DemandSource`."""
+
+    source: DemandSource
+    field: str
+
+    async def demand(self) -> Demand:
+        """See `ports.DemandSource.demand`."""
+        try:
+            return await self.source.demand()
+        except TryLater as error:
+            raise TryLater(f"{self.field}: {error}; mend the source or name another") from error

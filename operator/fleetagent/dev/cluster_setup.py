@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import yaml
 
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.rbac import operator_objects
-from fleetagent.domain.resource import crd
+from fleetagent.domain.resource import GROUP, PLURAL, VERSION, crd
 from fleetagent.errors import CannotStart
 
 HOME = "fleetagent-system"
@@ -18,6 +19,7 @@ SERVICE_ACCOUNT = "fleetagent"
 AGENT_NAMESPACE = "default"  # kubectl needs no -n there
 MARKET_KEY = "sim-key"
 ESTABLISHED_WITHIN = "30s"
+LISTED_WITHIN_S = 30.0
 
 _EXAMPLE = Path("examples/dev.yaml")
 
@@ -34,6 +36,12 @@ def prepare(control_plane: ControlPlane) -> Path:
     apply(control_plane, [definition, home, *operator_objects(HOME, SERVICE_ACCOUNT), *secrets()])
     name = f"crd/{definition['metadata']['name']}"
     control_plane.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISHED_WITHIN}", name)
+    # Established comes a moment before the first list is answered; the operator would log the refusals.
+    path, deadline = f"/apis/{GROUP}/{VERSION}/{PLURAL}", time.monotonic() + LISTED_WITHIN_S
+    while not control_plane.api.exists(path):
+        if time.monotonic() > deadline:
+            raise CannotStart(f"the API server does not list {PLURAL}.{GROUP} after {LISTED_WITHIN_S:g} s")
+        time.sleep(0.05)
     return control_plane.kubeconfig_for(SERVICE_ACCOUNT, HOME)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import shutil
 import signal
 import sys
 import time
@@ -52,20 +53,26 @@ def main(args: argparse.Namespace) -> int:
     """Run until told to end, or for so long: 0 only if the target was reached and all books agree."""
     lasting = _lasting(args.lasting)
     with contextlib.ExitStack() as closing, _ended_by_signals() as stop_listening:
-        closing.callback(_say, "everything has ended")
         try:
             file = closing.enter_context(DevFile.claimed(Path.cwd()))
             stack = stacks.start(closing, _say)
             file.write(stack.addresses())
-            return _watch(stack, file, lasting, closing)
+            exit_code = _watch(stack, file, lasting, closing)
         except _Told as told:
-            if lasting is None:
-                return 0  # the usual way to end it
-            _say(f"ended by {signal.Signals(told.number).name} before its time: nothing was checked")
-            return 128 + told.number
+            exit_code = _told_to_end(told, lasting)
         finally:
             stop_listening()
             closing.close()
+    _say("everything has ended")
+    return exit_code
+
+
+def _told_to_end(told: _Told, lasting: timedelta | None) -> int:
+    """To end it by a signal is the usual way, unless it was to end by itself with a verdict."""
+    if lasting is None:
+        return 0
+    _say(f"ended by {signal.Signals(told.number).name} before its time: nothing was checked")
+    return 128 + told.number
 
 
 def _watch(stack: Stack, file: DevFile, lasting: timedelta | None, closing: contextlib.ExitStack) -> int:
@@ -102,7 +109,9 @@ def _judge(stack: Stack, reader: Reader, best: Best, lasted: timedelta) -> int:
         stack.operator.tick()
         facts = reader.look()
     wrong += [each for each in differ if each not in wrong]
-    _say(f"\n{in_numbers(facts, best)}")
+    _say("")
+    for line in in_numbers(facts, best):
+        _say(line)
     if not wrong:
         _say("ok: the target was reached within tolerance, ledger and market agree")
         return 0
@@ -117,7 +126,8 @@ def _judge(stack: Stack, reader: Reader, best: Best, lasted: timedelta) -> int:
 
 def _display(stack: Stack, since: datetime) -> _Display:
     console = Console()
-    shown = Shown(stack.agent_name, stack.control_plane.kubeconfig, stack.binaries.kubectl)
+    kubectl = None if shutil.which("kubectl") else stack.binaries.kubectl
+    shown = Shown(stack.agent_name, stack.control_plane.kubeconfig, kubectl)
     if console.is_terminal:
         return Screen(console, shown)
     for typed, meaning in to_try(shown.name, shown.kubeconfig, shown.kubectl):
@@ -144,7 +154,8 @@ def _ended_by_signals() -> Iterator[Callable[[], None]]:
     def told(number: int, _frame: FrameType | None) -> None:
         raise _Told(number)
 
-    before = {each: signal.signal(each, told) for each in ENDING_SIGNALS}
+    given_up = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()  # under nohup
+    before = {each: signal.signal(each, told) for each in ENDING_SIGNALS if each not in given_up}
 
     def ignore() -> None:
         for each in ENDING_SIGNALS:

@@ -28,10 +28,11 @@ def figures(facts: Facts) -> str:
     fleet = agent.status.fleet if agent else None
     if agent is None or fleet is None:
         return ""
+    rates = f"{fleet.proofs_per_hour or 0:.0f} measured and {fleet.projected_proofs_per_hour or 0:.0f} projected"
+    wanted, budget = agent.spec.target.proofs_per_hour, agent.spec.budget.fleet_usd_per_hour
     return (
-        f"{fleet.proving or 0} proving, {fleet.on_the_way or 0} on the way: measured {fleet.proofs_per_hour or 0:.0f}, projected "
-        f"{fleet.projected_proofs_per_hour or 0:.0f} of {agent.spec.target.proofs_per_hour} proofs/h, "
-        f"{fleet.usd_per_hour or 0:.2f} of {agent.spec.budget.fleet_usd_per_hour:.2f} USD/h"
+        f"{fleet.proving or 0} proving, {fleet.on_the_way or 0} on the way: "
+        f"{rates} of {wanted} proofs/h, {fleet.usd_per_hour or 0:.2f} of {budget:.2f} USD/h"
     )
 
 
@@ -68,6 +69,9 @@ def _agent(before: FleetAgent | None, now: FleetAgent | None, at: datetime) -> I
     for condition in now.status.conditions:
         if known.get(condition.type) != (condition.status, condition.reason):
             yield f"{condition.type} is {condition.status} ({condition.reason}): {condition.message}"
+    session, was = now.status.session, before.status.session if before else None
+    if session is not None and (was is None or was.id != session.id):
+        yield f"session {session.id} has begun"
     wakes = {w.id for w in before.status.pending_wakes} if before else set()
     for wake in now.status.pending_wakes:
         if wake.id not in wakes:

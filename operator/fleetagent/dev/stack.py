@@ -23,8 +23,9 @@ TIME_SCALE = 600
 MODEL_SECONDS = 0.2  # per answer, so that one can see it think
 DATABASE = "fleetagent"
 
-# Machines move within seconds here, and the market is ours: look often, and do not pace the calls.
+# Machines move within seconds here, and the market is ours: look often, do not pace the calls, take over quickly.
 PACE = {
+    "FLEETAGENT_LEASE_SECONDS": "6",
     "FLEETAGENT_BEAT_SECONDS": "2",
     "FLEETAGENT_LOOK_SECONDS": "2",
     "FLEETAGENT_SETTLING_SECONDS": "20",
@@ -105,7 +106,8 @@ def operator_environment(
 
 
 def _start_simulators(commands: Commands) -> None:
-    market = ["--seed", str(SEED), "--time-scale", str(TIME_SCALE), "--api-key", MARKET_KEY, "--reliable"]
+    market = ["--seed", str(SEED), "--time-scale", str(TIME_SCALE), "--api-key", MARKET_KEY]
+    market += ["--reliable", "--still"]  # 600 times as fast, prices would change while the model thinks
     for name, arguments in (("marketplace", market), ("model", ["--latency", str(MODEL_SECONDS)])):
         commands.start(name, command("sim", name, *arguments), env=environment())
 

@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import httpx
 
@@ -47,12 +48,22 @@ class Ports:
         }
 
 
+class Processes(Protocol):
+    """What starts processes and knows how they ended."""
+
+    def start(self, name: str, argv: list[str], *, env: Mapping[str, str], end_signal: signal.Signals) -> int:
+        """Its process id."""
+
+    def exit_code(self, name: str) -> int | None:
+        """None while it runs."""
+
+
 class Supervisor:
     """One operator at a time. `started` waits for the first; then `tick` must be called again and again."""
 
     def __init__(
         self,
-        commands: Commands,
+        processes: Processes,
         environ: Mapping[str, str],
         ports: Ports,
         *,
@@ -62,7 +73,7 @@ class Supervisor:
         self.ports = ports
         self.restarts = 0
         self.pid = 0
-        self._commands = commands
+        self._processes = processes
         self._environ = {**environ, **ports.settings()}
         self._backoff = backoff or Backoff()
         self._monotonic = monotonic
@@ -77,11 +88,17 @@ class Supervisor:
         def on(port: int) -> Supervisor:
             others = {free_port() for _ in range(8)} - {port}
             supervisor = cls(commands, environ, Ports(port, *sorted(others)[:2]))
-            supervisor._start()
+            supervisor.start()
             commands.wait_for(supervisor.name, supervisor.is_ready, within_s=READY_WITHIN_S)
             return supervisor
 
         return on_a_free_port(on)
+
+    def start(self) -> None:
+        """Start one, and do not wait for it."""
+        self._start_at = None
+        self._since = self._monotonic()
+        self.pid = self._processes.start(self.name, command("operator"), env=self._environ, end_signal=END_SIGNAL)
 
     @property
     def name(self) -> str:
@@ -108,19 +125,14 @@ class Supervisor:
             if now < self._start_at:
                 return None
             self.restarts += 1
-            self._start()
+            self.start()
             return f"the operator was started again as process {self.pid} (restart {self.restarts})"
-        exit_code = self._commands.exit_code(self.name)
+        exit_code = self._processes.exit_code(self.name)
         if exit_code is None:
             return None
         self._pause_s = self._backoff.pause_s(self._pause_s, now - self._since)
         self._start_at = now + self._pause_s
         return f"the operator {ended(exit_code)}; it is started again in {self._pause_s:g} s"
-
-    def _start(self) -> None:
-        self._start_at = None
-        self._since = self._monotonic()
-        self.pid = self._commands.start(self.name, command("operator"), env=self._environ, end_signal=END_SIGNAL)
 
 
 def ended(exit_code: int) -> str:

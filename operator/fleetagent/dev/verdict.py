@@ -44,20 +44,20 @@ def disagreements(facts: Facts) -> tuple[str, ...]:
     return (*facts.unreadable, *_machines(facts), *_launches(facts), *_violations(facts))
 
 
-def in_numbers(facts: Facts, best: Best) -> str:
-    """What was reached, in one line."""
+def in_numbers(facts: Facts, best: Best) -> tuple[str, ...]:
+    """What was reached, as far as it could be read."""
     if facts.agent is None or facts.ledger is None or facts.market is None or facts.model is None:
-        return "; ".join(facts.unreadable)
+        return ()
     fleet = facts.agent.status.fleet
     projected = fleet.projected_proofs_per_hour if fleet else None
-    usd_per_hour = sum((m.usd_per_hour for m in facts.market.machines), Decimal(0))
+    measured = f"{facts.measured_proofs_per_hour:.0f} measured ({best.proofs_per_hour:.0f} at best)"
+    bill, budget = _bill(facts), facts.agent.spec.budget.fleet_usd_per_hour
     return (
-        f"projected {_number(projected)}, measured {facts.measured_proofs_per_hour:.0f} (at best "
-        f"{best.proofs_per_hour:.0f}) of {facts.agent.spec.target.proofs_per_hour} proofs/h; "
-        f"{usd_per_hour:.2f} of {facts.agent.spec.budget.fleet_usd_per_hour:.2f} USD/h; "
-        f"{len(facts.market.machines)} machines on the market, {len(facts.ledger.machines)} in the ledger; "
-        f"{facts.market.creates} creates for {facts.ledger.launches} launches; {facts.model.requests} model requests, "
-        f"{sum(facts.model.violations.values())} violations"
+        f"proofs/h   {_number(projected)} projected, {measured} of {facts.agent.spec.target.proofs_per_hour}",
+        f"USD/h      {bill:.2f} of {budget:.2f}",
+        f"machines   {len(facts.market.machines)} on the market, {len(facts.ledger.machines)} in the ledger",
+        f"creates    {facts.market.creates} for {facts.ledger.launches} launches in the ledger",
+        f"model      {facts.model.requests} requests, {sum(facts.model.violations.values())} violations",
     )
 
 
@@ -85,10 +85,9 @@ def _over_budget(facts: Facts) -> Iterator[str]:
     if facts.agent is None:
         return
     budget = facts.agent.spec.budget.fleet_usd_per_hour
-    rented = facts.market.machines if facts.market else ()
-    on_market = [m.usd_per_hour for m in rented if m.label.startswith(facts.label_prefix)]
-    for where, prices in (("market", on_market), ("ledger", [m.usd_per_hour for m in facts.own_machines])):
-        if (bill := sum(prices, Decimal(0))) > budget:
+    in_ledger = sum((m.usd_per_hour for m in facts.own_machines), Decimal(0))
+    for where, bill in (("market", _bill(facts)), ("ledger", in_ledger)):
+        if bill > budget:
             yield f"by the {where}, the fleet costs {bill:.2f} USD/h, and the budget is {budget:.2f}"
 
 
@@ -123,6 +122,12 @@ def _launches(facts: Facts) -> Iterator[str]:
 def _violations(facts: Facts) -> Iterator[str]:
     for rule, count in (facts.model.violations if facts.model else {}).items():
         yield f"the model server found requests that real ones would refuse: {rule}, {count} times"
+
+
+def _bill(facts: Facts) -> Decimal:
+    """What the market takes per hour for this agent's machines, known to the ledger or not."""
+    rented = facts.market.machines if facts.market else ()
+    return sum((m.usd_per_hour for m in rented if m.label.startswith(facts.label_prefix)), Decimal(0))
 
 
 def _number(value: Decimal | None) -> str:

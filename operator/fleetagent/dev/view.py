@@ -1,6 +1,5 @@
 """The live view: facts → what a terminal shows."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,7 +33,9 @@ class Shown:
 
     name: str
     kubeconfig: Path
-    kubectl: Path
+    kubectl: Path | None = None
+    """Where it is, if it is not on PATH."""
+
     left: timedelta | None = None
     notes: Sequence[str] = ()
 
@@ -51,16 +52,16 @@ def view(facts: Facts, shown: Shown, *, height: int = 50) -> RenderableType:
     return Group(*parts)
 
 
-def to_try(name: str, kubeconfig: Path, kubectl: Path) -> Iterator[tuple[str, str]]:
-    """What to type in another terminal, each with a word on what it does."""
-    if shutil.which("kubectl") is None:
+def to_try(name: str, kubeconfig: Path, kubectl: Path | None) -> Iterator[tuple[str, str]]:
+    """What to type in another terminal, each with a word on what it does; no command is longer than 80 characters."""
+    if kubectl is not None:
         yield f"alias kubectl={kubectl}", ""
     yield f"export KUBECONFIG={kubeconfig}", ""
     annotate = f"kubectl annotate fa {name} --overwrite"
     yield f"kubectl get fa {name} -w", "watch"
-    yield f'{annotate} {Annotation.REQUESTED_AT}="$(date)"', "run now"
-    yield f'{annotate} {Annotation.MESSAGE}="prefer hosts in the EU"', "say"
-    yield f'{annotate} {Annotation.RESET_REQUESTED_AT}="$(date)"', "new session"
+    yield f"{annotate} {Annotation.REQUESTED_AT}=$RANDOM", "run now"
+    yield f'{annotate} {Annotation.MESSAGE}="prefer EU hosts"', "say"
+    yield f"{annotate} {Annotation.RESET_REQUESTED_AT}=$RANDOM", "new session"
     yield f'kubectl patch fa {name} --type=merge -p \'{{"spec":{{"mode":"Suspended"}}}}\'', "Act: go on"
 
 
@@ -68,6 +69,8 @@ def _headline(facts: Facts, shown: Shown) -> RenderableType:
     line = Text.assemble(("FleetAgent ", DIM), (shown.name, "bold"))
     if facts.agent is not None:
         line.append(f"  {facts.agent.spec.mode}")
+        if (session := facts.agent.status.session) is not None:
+            line.append(f"  session {session.id}")
         for kind in ("Ready", "OnTarget"):
             found = next((c for c in facts.agent.status.conditions if c.type == kind), None)
             status = found.status if found else "Unknown"
@@ -84,7 +87,7 @@ def _figures(facts: Facts) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=DIM, width=10)
     grid.add_column(width=BAR_WIDTH)
-    grid.add_column()
+    grid.add_column(no_wrap=True, overflow="ellipsis")
     if facts.agent is None:
         grid.add_row("fleet", "", "not known")
         return grid
@@ -104,9 +107,9 @@ def _rows(facts: Facts, agent: FleetAgent) -> Iterator[tuple[str, RenderableType
     yield "proofs/h", _bar(measured, wanted), f"{measured:.0f} measured, {projected:.0f} projected, target {wanted}"
     yield "USD/h", _bar(bill, budget, over=BAD), f"{bill:.2f} of {budget:.2f}{today}"
     used = session.context_tokens if session else None
-    text = f"{words.tokens(used)} of {spec.context.token_budget:,} in the last request, by the model's count"
+    text = f"{words.tokens(used)} of {spec.context.token_budget:,} by the backend's count"
     if spend and spend.model_tokens_today is not None:
-        text += f"; {spend.model_tokens_today:,} today"
+        text += f"; {spend.model_tokens_today:,} used today"
     yield "tokens", _bar(Decimal(used or 0), spec.context.token_budget, over=BAD), text
     yield "fleet", words.by_phase(facts) if not fleet else _count(fleet.instances), words.by_phase(facts)
     yield "next run", words.until(status.next_run_at, facts.at), _wakes(facts, agent)
@@ -150,7 +153,12 @@ def _table(*columns: tuple[str, str, int | None]) -> Table:
     table = Table(box=None, pad_edge=False, expand=True, header_style=DIM)
     for name, justify, width in columns:
         table.add_column(
-            name, justify="right" if justify == "right" else "left", width=width, no_wrap=True, overflow="ellipsis"
+            name,
+            justify="right" if justify == "right" else "left",
+            width=width,
+            ratio=None if width else 1,  # the rest of the line, however long its text
+            no_wrap=True,
+            overflow="ellipsis",
         )
     return table
 

@@ -1,8 +1,9 @@
 """Proofs per hour: expected, measured, projected; and what to do about a shortfall.
 
-The figures are domain.md's, sections 2.2 and 5. Host RAM and cores decide more than the GPU, so an expected rate needs both.
+Host RAM and cores decide more than the GPU, so an expected rate needs both.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -43,7 +44,7 @@ def expected_rate(gpu_name: str, num_gpus: int, cpu_ram_gb: float, cpu_cores: fl
 
 
 def _ram_cap(ram_gb: float) -> float:
-    for (low_gb, low), (high_gb, high) in zip(RAM_CAP, RAM_CAP[1:], strict=False):
+    for (low_gb, low), (high_gb, high) in itertools.pairwise(RAM_CAP):
         if ram_gb <= high_gb:
             return low + (high - low) * (ram_gb - low_gb) / (high_gb - low_gb)
     return RAM_CAP[-1][1]
@@ -56,11 +57,19 @@ def offer_rate(offer: Offer) -> float:
 
 def capacity(instance: Instance) -> float:
     """What one instance counts for: its measured rate, or its expected one times the chance that it gets there."""
+    if instance.failure is not None:
+        return 0.0
     if instance.market_status in {MarketStatus.UNKNOWN, MarketStatus.OFFLINE, MarketStatus.STOPPED}:
         return 0.0
     if instance.phase is Phase.PROVING:
         return instance.measured_rate if instance.measured_rate is not None else instance.expected_rate
     return instance.expected_rate * CHANCE.get(instance.phase, 0.0)
+
+
+def usd_per_proof(offer: Offer) -> Decimal:
+    """What one proof is expected to cost on this offer."""
+    rate = offer_rate(offer)
+    return offer.usd_per_hour / Decimal(str(rate)) if rate > 0 else Decimal("Infinity")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,3 +17,5 @@ class DemandUnknown:
     """The source failed or made no sense: neither launch nor stop."""
 
     because: str
+    reason: str = "DemandUnknown"
+    """One CamelCase word, such as `HostNotAllowed`."""

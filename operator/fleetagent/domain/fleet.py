@@ -155,3 +155,5 @@ class FleetUnknown:
 
     because: str
     last_known: Fleet | None = None
+    reason: str = "FleetUnknown"
+    """The condition's reason, where there is a more telling one."""

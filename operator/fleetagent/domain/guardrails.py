@@ -1,6 +1,6 @@
-"""Ordered rules: action × facts → refusal or nothing. The first that refuses wins.
+"""Ordered rules: action and facts → refusal or nothing. The first that refuses wins.
 
-Each is pure and is checked on facts read just before the effect. Nothing here reads a text that a host or a model wrote.
+Each is pure and is checked on facts read just before the effect. No text that a host or a model wrote is read here.
 """
 
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def host_excluded(_: Launch, facts: Facts) -> Refusal | None:
 
 
 def host_in_use(_: Launch, facts: Facts) -> Refusal | None:
-    """Refuse a second machine on a host where one of ours is not proving yet: the same offer bought twice never starts."""
+    """Refuse a second machine on a host where one of ours does not prove yet: an offer bought twice never starts."""
     known = facts.fleet.instances if isinstance(facts.fleet, Fleet) else ()
     offer = facts.offer_now
     twin = next((i for i in known if offer and i.machine_id == offer.machine_id and i.phase is not Phase.PROVING), None)
@@ -273,7 +273,7 @@ def below_target(stop: Stop, facts: Facts) -> Refusal | None:
 
 
 def idle_could_go(stop: Stop, facts: Facts) -> Refusal | None:
-    """Refuse to stop a proving machine when one that does not prove yet could go instead: proofs in work cost penalties."""
+    """Refuse to stop a proving machine when an idle one could go instead: proofs in work cost penalties."""
     instance = _named(stop, facts)
     if instance is None or instance.phase is not Phase.PROVING or not isinstance(facts.fleet, Fleet):
         return None

@@ -40,10 +40,8 @@ def model_usd(
     output_price: Decimal | None,
 ) -> Decimal:
     """What those tokens cost; prices are USD per million, and the count of input includes the cached ones."""
-    if input_price is None:
-        return Decimal(0)
     cached = min(cached_tokens, input_tokens) if cached_price is not None else 0
-    usd = input_price * (input_tokens - cached) + (cached_price or Decimal(0)) * cached
+    usd = (input_price or Decimal(0)) * (input_tokens - cached) + (cached_price or Decimal(0)) * cached
     return (usd + (output_price or Decimal(0)) * output_tokens) / 1_000_000
 
 

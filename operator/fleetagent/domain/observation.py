@@ -14,6 +14,14 @@ from fleetagent.domain.schedule import Pending, Trigger, Wake
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchProblem:
+    """Why no machine could be launched, whatever the guardrails say: something that a person must mend."""
+
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What is known at one moment: the fleet (complete or unknown), the demand, the money, what called for the run."""
 
@@ -23,6 +31,7 @@ class Observation:
     target: Target | None
     usd_spent_today: Decimal
     open_alerts: int
+    launch_problem: LaunchProblem | None = None
 
     @property
     def capacity(self) -> Capacity | None:
@@ -48,19 +57,25 @@ class Calls:
     wakes: tuple[Wake, ...] = ()
 
 
-def fingerprint(seen: Observation, spec_hash: str, best_offers: Sequence[str] = ()) -> str | None:
-    """A digest of all that could change the model's mind; None when something is unknown, which never counts as unchanged.
+def fingerprint(
+    seen: Observation, spec_hash: str, best_offers: Sequence[str] = (), *, paused: bool = False
+) -> str | None:
+    """A digest of all that could change the model's mind; None when something is unknown: that is never unchanged.
 
     Rates are rounded to whole proofs per hour and money is left out: both move all the time and decide nothing while
     the phases stand still. Off the target the best acceptable offers belong to it as well.
     """
     if not isinstance(seen.fleet, Fleet) or not isinstance(seen.demand, Demand):
         return None
+    if any(i.is_unknown for i in seen.fleet.instances):
+        return None
     parts = [
         spec_hash,
+        paused,
         seen.demand.active,
         seen.on_target,
         seen.open_alerts,
+        seen.launch_problem is None,
         f"{seen.at:%Y-%m-%d}",
         sorted((i.label, i.phase.value, round(i.measured_rate or 0)) for i in seen.fleet.instances),
         list(best_offers),

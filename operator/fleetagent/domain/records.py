@@ -43,6 +43,8 @@ class SessionRecord:
     estimated_tokens: int | None
     next_prompt_tokens: int | None
     messages_in_prompt: int
+    feedback_dropped: int = 0
+    """People's messages that a compaction had no room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class AgentRecord:
     quiet: Quiet | None
     model_failing_since: datetime | None
     session: SessionRecord
+    deleted: bool = False
+    """The resource with this uid has been deleted to the end: nothing may run for it any more."""
 
 
 class Outcome(StrEnum):
@@ -100,6 +104,26 @@ class Run:
     def agent_id(self) -> int:
         """The agent's row."""
         return self.lease.agent_id
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What calls of the model cost. Tokens are the backend's counts, our estimates where it does not count."""
+
+    model_calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    usd: Decimal = Decimal(0)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(
+            self.model_calls + other.model_calls,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.tokens_cached + other.tokens_cached,
+            self.usd + other.usd,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +218,6 @@ class Pulse:
     usd_spent_today: Decimal
     model_tokens_today: int
     hosts_excluded: Mapping[str, datetime] = field(default_factory=dict)
+    offers_denied: frozenset[str] = frozenset()
+    """Offers that were gone when we lately tried to rent them."""
     open_alerts: int = 0

@@ -101,14 +101,24 @@ def next_scheduled(schedule: Schedule, *, after: datetime, last: datetime | None
     return last + interval * (missed + 1)
 
 
+def scheduled_if_ever(schedule: Schedule, *, after: datetime, last: datetime | None) -> datetime | None:
+    """As `next_scheduled`; None for a schedule that makes no sense, which then calls for no run."""
+    try:
+        return next_scheduled(schedule, after=after, last=last)
+    except BadResource:
+        return None
+
+
 def _next_by_cron(cron: str, time_zone: str, after: datetime) -> datetime:
     """The API server cannot refuse a date that never comes, or a zone that only its own list has: it is said here."""
     try:
-        return next(CronSim(cron, after.astimezone(ZoneInfo(time_zone)))).astimezone(UTC)
+        zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
+        return next(CronSim(cron, after.astimezone(zone))).astimezone(UTC)
     except (CronSimError, StopIteration) as error:
-        raise BadResource("Ready", "InvalidSchedule", f"spec.schedule.cron: {cron!r} never comes: {error}") from error
+        sentence = f"spec.schedule.cron: {cron!r} never comes ({error}): correct it"
+        raise BadResource("Ready", "InvalidSchedule", sentence) from error
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        sentence = f"spec.schedule.timeZone: {time_zone!r} is not a time zone that this operator knows"
+        sentence = f"spec.schedule.timeZone: this operator knows no zone {time_zone!r}: use another name of it, or UTC"
         raise BadResource("Ready", "InvalidSchedule", sentence) from error
 
 

@@ -5,7 +5,7 @@ until the market, asked for that one machine, has said twice that there is none.
 up only after several complete lists over the settling time.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -17,15 +17,24 @@ from fleetagent.domain.text import neutral
 LISTS_WITHOUT_IT = 3
 READ_LAG = timedelta(minutes=2)
 ASK_AGAIN = timedelta(seconds=20)
+DEARER = Decimal("1.05"), Decimal("0.01")
+"""Factor and USD per hour by which a bill may differ from the price that was ordered: prices are rounded and drift."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettleLimits:
-    """How long to wait before absence means something, and how long a phase may last."""
+    """How long to wait before absence means something, how long a phase may last, how many machines may be adopted."""
 
     settling: timedelta = timedelta(minutes=5)
     confirm_gone: timedelta = timedelta(minutes=1)
     phases: Mapping[Phase, timedelta] | None = None
+    max_instances: int | None = None
+    fleet_usd_per_hour: Decimal | None = None
+
+    @property
+    def read_lag(self) -> timedelta:
+        """How long reads may lag behind a create."""
+        return min(READ_LAG, self.settling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,7 @@ def settle(
 
     `said_gone` and `said_there` are the market's ids that were asked for one by one since the list was read.
     """
-    by_label = {r.label: r for r in listed}
-    by_id = {r.provider_id: r for r in listed}
+    seen = _matched(known, listed)
     changes: list[Change] = []
     ask: list[Instance] = []
     doomed: list[Doomed] = []
@@ -81,64 +89,123 @@ def settle(
     missing: list[str] = []
     after: list[Instance] = []
     for old in known:
-        rented = by_label.get(old.label) or by_id.get(old.provider_id or "")
+        rented = seen.get(old.label)
         if rented is None:
             change = _absent(old, now, limits, said_gone, said_there)
-            if change.instance.phase in LIVE and old.provider_id and not _may_lag(old, now):
+            if change.instance.phase in LIVE and old.provider_id and not _may_lag(old, now, limits):
                 missing.append(old.instance_id)
                 if old.provider_id not in said_gone and old.provider_id not in said_there:
                     ask.append(old)
-            elif change.instance.phase is Phase.STOPPING and old.destroy_asked_at is None:
-                again.append(old)
         else:
             change = _present(old, rented, now)
-            if change.instance.phase is Phase.STOPPING:
-                if old.destroy_asked_at is None or now - old.destroy_asked_at > ASK_AGAIN:
-                    again.append(change.instance)
-            elif end := _must_end(change.instance, rented, now, limits):
+            if end := _must_end(old, change.instance, rented, now, limits):
                 doomed.append(end)
+        if change.instance.phase is Phase.STOPPING and _ask_to_destroy(old, now):
+            again.append(change.instance)
         if change.instance != old or change.news:
             changes.append(change)
         after.append(change.instance)
-    labels = {i.label for i in known}
-    for rented in listed:
-        if rented.label is not None and rented.label not in labels:
-            instance = _adopt(rented, now)
-            news = f"machine {rented.provider_id} carries our label but was not in the ledger: adopted"
-            changes.append(Change(instance, news, adopted=rented))
-            after.append(instance)
+    there = [i for i in after if i.phase in LIVE and i.instance_id not in missing]
+    for change, end in _newcomers(known, listed, seen.values(), there, now, limits):
+        changes.append(change)
+        after.append(change.instance)
+        doomed += [end] if end is not None else []
     fleet = Fleet(tuple(i for i in after if i.phase in LIVE), now)
     unknown = FleetUnknown(f"the market's list lacks {', '.join(missing[:5])}, which we hold for live", fleet)
     return Settlement(tuple(changes), tuple(ask), tuple(doomed), tuple(again), unknown if missing else fleet)
+
+
+def _matched(known: Sequence[Instance], listed: Sequence[Rented]) -> dict[str, Rented]:
+    """Which row of the list is which machine of the ledger (by the ledger's label).
+
+    The market's id says it for certain, also while a label lags behind or was changed by hand. The label decides only
+    for an intent whose id nobody knows yet.
+    """
+    by_id = {r.provider_id: r for r in listed}
+    found = {i.label: by_id[i.provider_id] for i in known if i.provider_id in by_id}
+    taken = {r.provider_id for r in found.values()}
+    by_label = {r.label: r for r in reversed(listed) if r.provider_id not in taken}
+    return found | {i.label: by_label[i.label] for i in known if i.provider_id is None and i.label in by_label}
+
+
+def _newcomers(
+    known: Sequence[Instance],
+    listed: Sequence[Rented],
+    matched: Iterable[Rented],
+    there: Sequence[Instance],
+    now: datetime,
+    limits: SettleLimits,
+) -> list[tuple[Change, Doomed | None]]:
+    """Machines with our label that the ledger does not hold for live: adopted, and ended where there is no room."""
+    taken, labels = {r.provider_id for r in matched}, {i.label for i in known}
+    count, usd_per_hour = len(there), sum((i.usd_per_hour for i in there), Decimal(0))
+    found: list[tuple[Change, Doomed | None]] = []
+    for rented in listed:
+        if rented.label is None or rented.provider_id in taken:
+            continue
+        twin = rented.label in labels
+        instance = _adopt(rented, f"{rented.label}#{rented.provider_id}" if twin else rented.label, now)
+        labels.add(rented.label)
+        count, usd_per_hour = count + 1, usd_per_hour + instance.usd_per_hour
+        because = "it is a second machine for one order" if twin else _no_room(count, usd_per_hour, limits)
+        news = f"machine {rented.provider_id} carries our label but was not in the ledger: adopted"
+        end = None
+        if because is not None:
+            end = Doomed(instance, f"not in the ledger, and {because}", host_failed=False)
+            count, usd_per_hour = count - 1, usd_per_hour - instance.usd_per_hour
+        found.append((Change(instance, news, adopted=rented), end))
+    return found
+
+
+def _no_room(count: int, usd_per_hour: Decimal, limits: SettleLimits) -> str | None:
+    if limits.max_instances is not None and count > limits.max_instances:
+        return f"{limits.max_instances} instances are the limit"
+    if limits.fleet_usd_per_hour is not None and usd_per_hour > limits.fleet_usd_per_hour:
+        return f"{usd_per_hour:.4f} USD/h would pass the budget of {limits.fleet_usd_per_hour:.2f}"
+    return None
 
 
 def _absent(
     old: Instance, now: datetime, limits: SettleLimits, said_gone: Collection[str], said_there: Collection[str]
 ) -> Change:
     if old.phase is Phase.STOPPING:
-        # nobody has told the market yet: this machine may still be on its way into the list
-        return Change(_moved(old, Phase.GONE, now)) if old.destroy_asked_at is not None else Change(old)
-    since = old.absent_since or now
-    seen = replace(old, absent_count=old.absent_count + 1, absent_since=since)
+        # not told to the market yet, or never listed: this machine may still be on its way into the list
+        on_its_way = old.market_status is None and now - old.requested_at < limits.read_lag
+        return Change(old if old.destroy_asked_at is None or on_its_way else _moved(old, Phase.GONE, now))
+    seen = replace(old, absent_count=old.absent_count + 1, absent_since=old.absent_since or now)
     if old.provider_id is None:
-        if seen.absent_count >= LISTS_WITHOUT_IT and now - since >= limits.settling:
-            gone = _moved(replace(seen, failure="never appeared on the market"), Phase.FAILED, now)
-            return Change(gone, f"launch {old.label} never appeared: given up", never_appeared=True)
-        return Change(seen)
+        return _never_seen(seen, now, limits)
     if old.provider_id in said_there:
         return Change(replace(seen, confirmed_gone_at=None))
-    if old.provider_id in said_gone:
-        if old.confirmed_gone_at is None:
-            return Change(replace(seen, confirmed_gone_at=now))
-        if now - old.confirmed_gone_at >= limits.confirm_gone:
-            gone = _moved(replace(seen, failure=old.failure or "lost: the market knows it no more"), Phase.FAILED, now)
-            return Change(gone, f"machine {old.instance_id} is lost: the market knows it no more")
-    return Change(seen)
+    return _said_gone(seen, now, limits) if old.provider_id in said_gone else Change(seen)
 
 
-def _may_lag(old: Instance, now: datetime) -> bool:
+def _never_seen(seen: Instance, now: datetime, limits: SettleLimits) -> Change:
+    """An intent of which the market knows nothing: given up after several complete lists over the settling time."""
+    waited = now - (seen.absent_since or now)
+    if seen.absent_count < LISTS_WITHOUT_IT or waited < limits.settling:
+        return Change(seen)
+    gone = _moved(replace(seen, failure="never appeared on the market"), Phase.FAILED, now)
+    return Change(gone, f"launch {seen.label} never appeared: given up", never_appeared=True)
+
+
+def _said_gone(seen: Instance, now: datetime, limits: SettleLimits) -> Change:
+    """The market, asked for this one machine, says that there is none: believed the second time."""
+    if seen.confirmed_gone_at is None:
+        return Change(replace(seen, confirmed_gone_at=now))
+    if now - seen.confirmed_gone_at < limits.confirm_gone:
+        return Change(seen)
+    gone = _moved(replace(seen, failure=seen.failure or "lost: the market knows it no more"), Phase.FAILED, now)
+    return Change(gone, f"machine {seen.instance_id} is lost: the market knows it no more")
+
+
+def _may_lag(old: Instance, now: datetime, limits: SettleLimits) -> bool:
     """Reads lag behind creates: a machine that no list has shown yet is on its way, for a while."""
-    return old.phase is Phase.STOPPING or (old.phase is Phase.REQUESTED and now - old.requested_at < READ_LAG)
+    return old.phase is Phase.STOPPING or (old.market_status is None and now - old.requested_at < limits.read_lag)
+
+
+def _ask_to_destroy(old: Instance, now: datetime) -> bool:
+    return old.destroy_asked_at is None or now - old.destroy_asked_at > ASK_AGAIN
 
 
 def _present(old: Instance, rented: Rented, now: datetime) -> Change:
@@ -162,23 +229,36 @@ def _present(old: Instance, rented: Rented, now: datetime) -> Change:
     return Change(new, news)
 
 
-def _must_end(instance: Instance, rented: Rented, now: datetime, limits: SettleLimits) -> Doomed | None:
+def _must_end(old: Instance, instance: Instance, rented: Rented, now: datetime, limits: SettleLimits) -> Doomed | None:
+    if instance.phase is Phase.STOPPING:
+        return None
+    because = instance.failure or _unusable(old, instance, rented) or _overdue(instance, now, limits)
+    return Doomed(instance, because, host_failed=True) if because is not None else None
+
+
+def _unusable(old: Instance, instance: Instance, rented: Rented) -> str | None:
     if rented.status is MarketStatus.STOPPED:
-        because = f"stopped by the market or its host while {instance.phase}: {neutral(rented.status_message, 120)}"
-        return Doomed(instance, because, host_failed=True)
-    if rented.gpu_name != instance.gpu_name or rented.num_gpus != instance.num_gpus:
-        got = f"{rented.num_gpus}x {neutral(rented.gpu_name, 40)}"
-        return Doomed(instance, f"it is {got}, not what was ordered", host_failed=True)
-    longest = (limits.phases or {}).get(instance.phase)
-    if longest is not None and now - instance.phase_since > longest:
-        minutes = int(longest.total_seconds() // 60)
-        return Doomed(instance, f"longer than {minutes} min in phase {instance.phase}", host_failed=True)
+        return f"stopped by the market or its host while {instance.phase}: {neutral(rented.status_message, 120)}"
+    known = bool(rented.gpu_name) and rented.num_gpus > 0
+    if known and (rented.gpu_name != instance.gpu_name or rented.num_gpus != instance.num_gpus):
+        return f"it is {rented.num_gpus}x {neutral(rented.gpu_name, 40)}, not what was ordered"
+    factor, more = DEARER
+    first_sight = old.market_status is None and rented.usd_per_hour is not None
+    if first_sight and instance.usd_per_hour > old.usd_per_hour * factor + more:
+        return f"it costs {instance.usd_per_hour:.4f} USD/h, ordered at {old.usd_per_hour:.4f}"
     return None
 
 
-def _adopt(rented: Rented, now: datetime) -> Instance:
+def _overdue(instance: Instance, now: datetime, limits: SettleLimits) -> str | None:
+    longest = (limits.phases or {}).get(instance.phase)
+    if longest is None or now - instance.phase_since <= longest:
+        return None
+    return f"longer than {int(longest.total_seconds() // 60)} min in phase {instance.phase}"
+
+
+def _adopt(rented: Rented, label: str, now: datetime) -> Instance:
     return Instance(
-        label=rented.label or "",
+        label=label,
         provider_id=rented.provider_id,
         phase=Phase.LOADING,
         phase_since=now,

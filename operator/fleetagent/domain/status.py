@@ -1,4 +1,4 @@
-"""Facts → conditions: each a pure function, one writer, numbers in the message."""
+"""Facts → conditions: each a pure function, one writer, numbers in the message. Changes of them → Events."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,16 +35,28 @@ class Health:
     """What the resource's owner can mend: one finding per condition, from the errors of this pass."""
     last_outcome: Outcome | None = None
     last_error: str | None = None
+    feedback_dropped: int = 0
+    """People's messages of this session that a compaction had no room for."""
 
 
-def findings(spec: FleetAgentSpec, seen: Observation | None, health: Health, now: datetime) -> tuple[Finding, ...]:
-    """Every condition, Ready last; an owner's problem overrides what the facts say of the same condition."""
+def findings(
+    spec: FleetAgentSpec,
+    seen: Observation | None,
+    health: Health,
+    now: datetime,
+    before: Iterable[Condition] = (),
+) -> tuple[Finding, ...]:
+    """Every condition, Ready last; an owner's problem overrides what the facts say of the same condition.
+
+    `before` are the conditions that stand: what a process before this one learnt of the model holds until it is asked.
+    """
     mended = {p.type: p for p in health.problems}
     found = [
         _suspended(spec, now),
         _fleet_known(seen),
         _demand_known(seen),
-        _model_available(health),
+        _model_available(health, before),
+        _can_launch(seen),
         _on_target(seen),
         _within_budget(spec, seen),
         _context_fits(health),
@@ -71,7 +83,8 @@ def _fleet_known(seen: Observation | None) -> Finding:
     if seen is None:
         return Finding("FleetKnown", "Unknown", "NotSeenYet", "the fleet has not been looked at yet")
     if isinstance(seen.fleet, FleetUnknown):
-        return Finding("FleetKnown", "False", "FleetUnknown", f"nothing is launched or stopped: {seen.fleet.because}")
+        sentence = f"nothing is launched or stopped: {seen.fleet.because}"
+        return Finding("FleetKnown", "False", seen.fleet.reason, sentence)
     return Finding("FleetKnown", "True", "Listed", f"{len(seen.fleet.instances)} instances, ledger and market agree")
 
 
@@ -79,22 +92,33 @@ def _demand_known(seen: Observation | None) -> Finding:
     if seen is None:
         return Finding("DemandKnown", "Unknown", "NotSeenYet", "the demand has not been looked at yet")
     if isinstance(seen.demand, DemandUnknown):
-        return Finding(
-            "DemandKnown", "False", "DemandUnknown", f"nothing is launched or stopped: {seen.demand.because}"
-        )
+        sentence = f"nothing is launched or stopped: {seen.demand.because}"
+        return Finding("DemandKnown", "False", seen.demand.reason, sentence)
     queued = f", {seen.demand.queued} queued" if seen.demand.queued is not None else ""
     return Finding(
         "DemandKnown", "True", "Active" if seen.demand.active else "Inactive", f"active={seen.demand.active}{queued}"
     )
 
 
-def _model_available(health: Health) -> Finding:
+def _model_available(health: Health, before: Iterable[Condition]) -> Finding:
     if health.model_problem is not None:
         reason, sentence = health.model_problem
         return Finding("ModelAvailable", "False", reason, sentence)
     if not health.model_asked:
+        if known := next((c for c in before if c.type == "ModelAvailable"), None):
+            return Finding(known.type, known.status, known.reason, known.message)
         return Finding("ModelAvailable", "Unknown", "NotAskedYet", "the model has not been asked yet")
     return Finding("ModelAvailable", "True", "Answers", "the last request was answered")
+
+
+def _can_launch(seen: Observation | None) -> Finding:
+    if seen is None:
+        return Finding(
+            "CanLaunch", "Unknown", "NotSeenYet", "what machines are started with has not been looked at yet"
+        )
+    if seen.launch_problem is not None:
+        return Finding("CanLaunch", "False", seen.launch_problem.reason, seen.launch_problem.sentence)
+    return Finding("CanLaunch", "True", "NothingMissing", "all that a new machine is started with is there")
 
 
 def _on_target(seen: Observation | None) -> Finding:
@@ -115,7 +139,8 @@ def _within_budget(spec: FleetAgentSpec, seen: Observation | None) -> Finding:
     if seen is None or isinstance(seen.fleet, FleetUnknown):
         return Finding("WithinBudget", "Unknown", "FleetUnknown", "the bill is not known while the fleet is not")
     bill, budget = seen.fleet.usd_per_hour, spec.budget
-    figures = f"{dollars(bill)} of {dollars(budget.fleet_usd_per_hour)} USD per hour, {dollars(seen.usd_spent_today)} USD today"
+    today = dollars(seen.usd_spent_today)
+    figures = f"{dollars(bill)} of {dollars(budget.fleet_usd_per_hour)} USD per hour, {today} USD today"
     over_day = budget.fleet_usd_per_day is not None and seen.usd_spent_today > budget.fleet_usd_per_day
     if bill > budget.fleet_usd_per_hour or over_day:
         return Finding(
@@ -126,8 +151,14 @@ def _within_budget(spec: FleetAgentSpec, seen: Observation | None) -> Finding:
 
 def _context_fits(health: Health) -> Finding:
     if health.last_outcome is Outcome.CONTEXT_FULL:
-        sentence = health.last_error or "the prompt does not fit spec.context.tokenBudget"
-        return Finding("ContextFits", "False", "ContextFull", f"{sentence}; raise spec.context.tokenBudget")
+        sentence = health.last_error or "the prompt does not fit spec.context.tokenBudget: raise it"
+        return Finding("ContextFits", "False", "ContextFull", sentence)
+    if health.feedback_dropped:
+        sentence = (
+            f"{health.feedback_dropped} older messages of the operator had to leave the prompt: say again what still "
+            "holds, or put it in spec.instructions"
+        )
+        return Finding("ContextFits", "True", "FeedbackDropped", sentence)
     return Finding("ContextFits", "True", "Fits", "the prompt fits its token budget")
 
 
@@ -155,9 +186,13 @@ def _changed(spec: FleetAgentSpec, field: str) -> bool:
     return bool(getattr(spec, field) != type(spec).model_fields[field].get_default(call_default_factory=True))
 
 
+NEEDED = frozenset({"FleetKnown", "DemandKnown", "ModelAvailable", "CanLaunch", "ContextFits"})
+"""Without one of these, the agent cannot do its work."""
+
+
 def _ready(found: Sequence[Finding], health: Health) -> Finding:
     for finding in found:
-        if finding.type in {"FleetKnown", "DemandKnown", "ModelAvailable", "ContextFits"} and finding.status == "False":
+        if finding.type in NEEDED and finding.status == "False":
             return Finding("Ready", "False", finding.reason, f"{finding.type}: {finding.message}")
     if next(f for f in found if f.type == "Suspended").reason == "ModeSuspended":
         return Finding("Ready", "False", "Suspended", "spec.mode is Suspended")
@@ -185,3 +220,42 @@ def merged(old: Iterable[Condition], new: Iterable[Finding], now: datetime, gene
         )
         out.append(condition)
     return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A change of conditions that people should hear of: an Event of kind Normal or Warning."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+TOLD = NEEDED | {"SpecHonoured", "WithinBudget"}
+"""Conditions whose loss is news. OnTarget comes and goes with the day's work; Suspended is what somebody asked for."""
+
+
+def news(old: Iterable[Condition], new: Iterable[Condition]) -> tuple[News, ...]:
+    """What has become False or has another cause than before, and what is well again.
+
+    Ready tells only what no other condition tells. A mere change of words is no news.
+    """
+    before = {c.type: c for c in old}
+    told = [n for c in new if c.type in TOLD and (n := _told(before.get(c.type), c))]
+    causes = {c.reason for c in new if c.type in TOLD and c.status == "False"}
+    causes |= {c.reason for c in before.values() if c.type in TOLD and c.status == "False"}
+    for ready in (c for c in new if c.type == "Ready"):
+        was = before.get("Ready")
+        cause = was if ready.status == "True" else ready
+        if cause is not None and cause.reason not in causes and (n := _told(was, ready)):
+            told.append(n)
+    return tuple(told)
+
+
+def _told(was: Condition | None, now: Condition) -> News | None:
+    if now.status == "False" and (was is None or was.status != "False" or was.reason != now.reason):
+        kind: Literal["Normal", "Warning"] = "Normal" if now.reason == "Suspended" else "Warning"
+        return News(kind, now.reason, f"{now.type} is False: {now.message}")
+    if now.status == "True" and was is not None and was.status == "False":
+        return News("Normal", now.reason, f"{now.type} again: {now.message}")
+    return None

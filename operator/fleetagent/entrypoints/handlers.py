@@ -37,7 +37,7 @@ def register(registry: kopf.OperatorRegistry, triggers: Triggers, *, beat_second
 
 
 def settings(given: kopf.OperatorSettings, *, namespaced: bool) -> None:
-    """kopf's own settings: no Events of its own, every stream bounded in time."""
+    """Set kopf up: no Events of its own, every stream bounded in time."""
     given.posting.enabled = False
     given.peering.standalone = True
     given.watching.connect_timeout = 10

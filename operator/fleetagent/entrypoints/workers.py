@@ -5,6 +5,7 @@ import math
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, Protocol
+from uuid import UUID
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -19,6 +20,7 @@ from fleetagent.errors import TryLater
 
 LARGEST_BODY = 16_384
 HIGHEST_RATE = 100_000.0
+NOBODY = "00000000-0000-0000-0000-000000000000"
 UNKNOWN = "this machine is not known, or has ended"
 
 
@@ -34,7 +36,7 @@ class WorkerMemory(Protocol):
     async def bench_done(self, token: str, uuid: str, rate: float, now: datetime) -> WorkerAnswer | None:
         """The benchmark's result, in proofs per hour."""
 
-    async def running(self, token: str, uuid: str, now: datetime) -> WorkerAnswer | None:
+    async def running(self, token: str, uuid: str) -> WorkerAnswer | None:
         """The worker makes proofs."""
 
 
@@ -86,17 +88,17 @@ class WorkerEndpoint:
         return JSONResponse({"uuid": registered.uuid, "runner_id": registered.runner_id})
 
     async def _params_done(self, token: str, body: dict[str, Any]) -> JSONResponse:
-        return self._taken(await self._memory.params_done(token, _text(body, "uuid"), self._now()))
+        return self._taken(await self._memory.params_done(token, _uuid(body), self._now()))
 
     async def _bench_done(self, token: str, body: dict[str, Any]) -> JSONResponse:
         rate = body.get("rate")
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= HIGHEST_RATE:
             raise BadCallError("rate must be a number of proofs per hour")
-        answer = await self._memory.bench_done(token, _text(body, "uuid"), float(rate), self._now())
+        answer = await self._memory.bench_done(token, _uuid(body), float(rate), self._now())
         return self._taken(answer, with_passed=True)
 
     async def _running(self, token: str, body: dict[str, Any]) -> JSONResponse:
-        return self._taken(await self._memory.running(token, _text(body, "uuid"), self._now()))
+        return self._taken(await self._memory.running(token, _uuid(body)))
 
     def _taken(self, answer: WorkerAnswer | None, *, with_passed: bool = False) -> JSONResponse:
         if answer is None:
@@ -126,3 +128,12 @@ def _text(body: dict[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 256:
         raise BadCallError(f"{name} is missing")
     return value
+
+
+def _uuid(body: dict[str, Any]) -> str:
+    """The pair's uuid in the one way it is written; what is none is unknown, not an error of the database."""
+    given = _text(body, "uuid")
+    try:
+        return str(UUID(given))
+    except ValueError:
+        return NOBODY

@@ -1,15 +1,15 @@
-"""What the agent needs of its memory, one database. Whatever takes a lease or a run raises `LeaseLost` when it is not held.
+"""What the agent needs of its memory, one database.
 
-Every method is one short transaction, raises `TryLater` when the database cannot be reached, and never waits for anybody
-else's work.
+Every method is one short transaction, raises `TryLater` when the database cannot be reached, and never waits for
+anybody else's work. Whatever takes a lease or a run raises `LeaseLost` when it is not held.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from fleetagent.domain.fleet import Instance
 from fleetagent.domain.facts import Refusal
+from fleetagent.domain.fleet import Instance
 from fleetagent.domain.messages import Message
 from fleetagent.domain.records import (
     Action,
@@ -21,6 +21,7 @@ from fleetagent.domain.records import (
     Pulse,
     Run,
     RunReport,
+    Spent,
 )
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 from fleetagent.domain.settle import Change
@@ -56,8 +57,8 @@ class Agents(Protocol):
     async def schedule(self, lease: Lease, next_scheduled_at: datetime | None, spec_hash: str) -> None:
         """Remember the next scheduled moment, and the spec it was computed from."""
 
-    async def remember_account(self, lease: Lease, account_id: str) -> None:
-        """The account that this agent's machines belong to."""
+    async def remember_account(self, lease: Lease, account_id: str, *, instead_of: str | None) -> None:
+        """The account that this agent's machines belong to; nothing changes when it is not `instead_of` any more."""
 
     async def forget(self, lease: Lease) -> None:
         """The resource is deleted: cancel wakes and pending triggers, keep the audit."""
@@ -129,6 +130,9 @@ class Conversation(Protocol):
 
     async def count(self, run: Run, *, reported: int | None, estimated: int, endpoint: str, ratio: float) -> None:
         """Remember the backend's count of the last request beside our estimate of the same."""
+
+    async def book(self, run: Run, spent: Spent) -> None:
+        """Book what one answer cost, at once and whatever becomes of the run; fenced by the lease alone."""
 
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         """Those runs as a digest needs them."""

@@ -83,7 +83,7 @@ class Cluster(Protocol):
 
 
 class Worlds(Protocol):
-    """What stands behind one FleetAgent's spec, its Secrets read afresh. `BadResource` names the condition and remedy."""
+    """What stands behind one FleetAgent's spec, its Secrets read afresh. `BadResource` names condition and remedy."""
 
     async def market(self, agent: FleetAgent) -> Market:
         """The market with this agent's key."""

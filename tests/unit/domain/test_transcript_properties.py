@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetagent.domain.calls import normalise
 from fleetagent.domain.messages import Kind, Message, ToolCall
 from fleetagent.domain.model import RawCall, Reply, Usage
-from fleetagent.domain.transcript import normalise, repair, violations, wire
+from fleetagent.domain.strict import violations
+from fleetagent.domain.transcript import repair, wire
 
 QUICK = settings(deadline=None, max_examples=60)
 

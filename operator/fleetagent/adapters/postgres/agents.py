@@ -9,9 +9,54 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
-from fleetagent.adapters.postgres.tables import agents, messages, runs, sessions, triggers, wakes
-from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Outcome, Quiet, SessionRecord
+from fleetagent.adapters.postgres.tables import agents, messages, runs, sessions
+from fleetagent.adapters.postgres.waiting import close_interrupted, forget_waiting
+from fleetagent.domain.messages import Kind, Left
+from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Quiet, SessionRecord
 from fleetagent.errors import LeaseLost
+
+
+def _row_query() -> sa.Select[Any]:
+    in_prompt = (
+        sa.select(sa.func.count())
+        .where(messages.c.session_id == sessions.c.id, messages.c.left_prompt_because.is_(None))
+        .scalar_subquery()
+    )
+    dropped = (
+        sa.select(sa.func.count())
+        .where(
+            messages.c.session_id == sessions.c.id,
+            messages.c.kind == Kind.FEEDBACK,
+            messages.c.left_prompt_because == Left.COMPACTED,
+        )
+        .scalar_subquery()
+    )
+    return (
+        sa.select(
+            agents,
+            sessions.c.id.label("s_id"),
+            sessions.c.epoch.label("s_epoch"),
+            sessions.c.started_at,
+            sessions.c.compactions,
+            sessions.c.summary,
+            sessions.c.masked_before_run,
+            sessions.c.context_tokens,
+            sessions.c.estimated_tokens,
+            sessions.c.next_prompt_tokens,
+            in_prompt.label("in_prompt"),
+            dropped.label("feedback_dropped"),
+        )
+        .join(sessions, sessions.c.id == agents.c.session_id, isouter=True)
+        .where(
+            agents.c.cluster == sa.bindparam("in_cluster"),
+            agents.c.namespace == sa.bindparam("in_namespace"),
+            agents.c.name == sa.bindparam("named"),
+        )
+    )
+
+
+_ROW = _row_query()
+"""An agent with its session: read at each look, and put together once."""
 
 
 class PostgresAgents:
@@ -25,6 +70,13 @@ class PostgresAgents:
 
     async def meet(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> AgentRecord:
         """See `ports.Agents.meet`."""
+        async with self._database.statements() as connection:  # as a rule there is nothing to do but to look
+            row = await self._row(connection, key)
+        if row is None or row.session_id is None or row.uid != uid or row.last_run_id < floor:
+            row = await self._prepared(key, uid, floor=floor, handled=handled)
+        return _record(key, row)
+
+    async def _prepared(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> sa.Row[Any]:
         async with self._database.transaction() as connection:
             row = await self._row(connection, key)
             if row is None or row.session_id is None:
@@ -39,32 +91,12 @@ class PostgresAgents:
                 row = await self._row(connection, key)
         if row is None:
             raise LeaseLost("the agent's row vanished")
-        return _record(key, row)
+        return row
 
     async def _row(self, connection: AsyncConnection, key: AgentKey) -> sa.Row[Any] | None:
-        in_prompt = (
-            sa.select(sa.func.count())
-            .where(messages.c.session_id == sessions.c.id, messages.c.left_prompt_because.is_(None))
-            .scalar_subquery()
-        )
-        query = (
-            sa.select(
-                agents,
-                sessions.c.id.label("s_id"),
-                sessions.c.epoch.label("s_epoch"),
-                sessions.c.started_at,
-                sessions.c.compactions,
-                sessions.c.summary,
-                sessions.c.masked_before_run,
-                sessions.c.context_tokens,
-                sessions.c.estimated_tokens,
-                sessions.c.next_prompt_tokens,
-                in_prompt.label("in_prompt"),
-            )
-            .join(sessions, sessions.c.id == agents.c.session_id, isouter=True)
-            .where(agents.c.cluster == self._cluster, agents.c.namespace == key.namespace, agents.c.name == key.name)
-        )
-        return (await connection.execute(query)).one_or_none()
+        named = {"in_cluster": self._cluster, "in_namespace": key.namespace, "named": key.name}
+        row: sa.Row[Any] | None = (await connection.execute(_ROW, named)).one_or_none()
+        return row
 
     async def _introduce(
         self, connection: AsyncConnection, key: AgentKey, uid: str, handled: Mapping[str, str]
@@ -77,15 +109,16 @@ class PostgresAgents:
         found = sa.select(agents.c.id, agents.c.session_id, agents.c.epoch).where(
             agents.c.cluster == self._cluster, agents.c.namespace == key.namespace, agents.c.name == key.name
         )
-        row = (await connection.execute(found.with_for_update())).one()
+        row = (await connection.execute(found.with_for_update(key_share=True))).one()
         if row.session_id is None:
             await _open_session(connection, row.id, row.epoch)
 
     async def _reborn(self, connection: AsyncConnection, agent_id: int, uid: str) -> None:
         """The resource was deleted and made again: a new session, the same run counter and machines."""
-        row = (await connection.execute(sa.select(agents.c.uid).where(agents.c.id == agent_id).with_for_update())).one()
-        if row.uid != uid:
+        known = sa.select(agents.c.uid).where(agents.c.id == agent_id).with_for_update(key_share=True)
+        if await connection.scalar(known) != uid:
             await _next_session(connection, agent_id)
+            await forget_waiting(connection, agent_id)
             await connection.execute(
                 sa.update(agents)
                 .where(agents.c.id == agent_id)
@@ -101,7 +134,7 @@ class PostgresAgents:
             .values(lease_owner=self._owner, lease_token=agents.c.lease_token + 1, lease_until=NOW + self._lease)
             .returning(agents.c.lease_token)
         )
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             token = await connection.scalar(take)
         return None if token is None else Lease(agent_id, token)
 
@@ -114,7 +147,7 @@ class PostgresAgents:
 
     async def release(self, lease: Lease) -> None:
         """See `ports.Agents.release`."""
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             await connection.execute(
                 sa.update(agents)
                 .where(agents.c.id == lease.agent_id, agents.c.lease_token == lease.token)
@@ -144,9 +177,14 @@ class PostgresAgents:
         """See `ports.Agents.schedule`."""
         await self._set(lease, next_scheduled_at=next_scheduled_at, spec_hash=spec_hash)
 
-    async def remember_account(self, lease: Lease, account_id: str) -> None:
+    async def remember_account(self, lease: Lease, account_id: str, *, instead_of: str | None) -> None:
         """See `ports.Agents.remember_account`."""
-        await self._set(lease, account_id=account_id)
+        async with self._database.owned(lease) as connection:
+            await connection.execute(
+                sa.update(agents)
+                .where(agents.c.id == lease.agent_id, agents.c.account_id.is_not_distinct_from(instead_of))
+                .values(account_id=account_id)
+            )
 
     async def _set(self, lease: Lease, **values: object) -> None:
         async with self._database.owned(lease) as connection:
@@ -155,16 +193,7 @@ class PostgresAgents:
     async def forget(self, lease: Lease) -> None:
         """See `ports.Agents.forget`."""
         async with self._database.owned(lease) as connection:
-            await connection.execute(
-                sa.update(wakes)
-                .where(wakes.c.agent_id == lease.agent_id, wakes.c.state == "pending")
-                .values(state="cancelled", processed_at=NOW)
-            )
-            await connection.execute(
-                sa.update(triggers)
-                .where(triggers.c.agent_id == lease.agent_id, triggers.c.state == "pending")
-                .values(state="dropped", processed_at=NOW)
-            )
+            await forget_waiting(connection, lease.agent_id)
             await connection.execute(
                 sa.update(agents).where(agents.c.id == lease.agent_id).values(deleted_at=NOW, next_scheduled_at=None)
             )
@@ -179,7 +208,8 @@ async def _open_session(connection: AsyncConnection, agent_id: int, epoch: int) 
 async def _next_session(connection: AsyncConnection, agent_id: int) -> None:
     """Archive what runs and open the next; a run in flight is marked, so that nobody takes it for alive."""
     old = sa.select(agents.c.session_id, agents.c.epoch).where(agents.c.id == agent_id)
-    row = (await connection.execute(old.with_for_update())).one()
+    row = (await connection.execute(old.with_for_update(key_share=True))).one()
+    running = sa.select(runs.c.run_id).where(runs.c.agent_id == agent_id, runs.c.state == "running")
     if row.session_id is not None:
         await connection.execute(sa.update(sessions).where(sessions.c.id == row.session_id).values(ended_at=NOW))
         await connection.execute(
@@ -187,11 +217,8 @@ async def _next_session(connection: AsyncConnection, agent_id: int) -> None:
             .where(messages.c.session_id == row.session_id, messages.c.left_prompt_because.is_(None))
             .values(left_prompt_because="reset")
         )
-    await connection.execute(
-        sa.update(runs)
-        .where(runs.c.agent_id == agent_id, runs.c.state == "running")
-        .values(state="interrupted", outcome=Outcome.INTERRUPTED, error="the session was reset", finished_at=NOW)
-    )
+    for run_id in (await connection.scalars(running)).all():
+        await close_interrupted(connection, agent_id, run_id, "the session was reset")
     await connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(epoch=row.epoch + 1))
     await _open_session(connection, agent_id, row.epoch + 1)
 
@@ -210,6 +237,7 @@ def _record(key: AgentKey, row: sa.Row[Any]) -> AgentRecord:
         calibration=row.calibration,
         quiet=Quiet(quiet["fingerprint"], datetime.fromisoformat(quiet["at"])) if quiet else None,
         model_failing_since=row.model_failing_since,
+        deleted=row.deleted_at is not None,
         session=SessionRecord(
             id=row.s_id,
             epoch=row.s_epoch,
@@ -221,5 +249,6 @@ def _record(key: AgentKey, row: sa.Row[Any]) -> AgentRecord:
             estimated_tokens=row.estimated_tokens,
             next_prompt_tokens=row.next_prompt_tokens,
             messages_in_prompt=row.in_prompt,
+            feedback_dropped=row.feedback_dropped,
         ),
     )

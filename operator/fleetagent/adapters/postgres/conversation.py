@@ -7,9 +7,10 @@ import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.runs import report
+from fleetagent.adapters.postgres.spend import book
 from fleetagent.adapters.postgres.tables import agents, compactions, messages, runs, sessions
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
-from fleetagent.domain.records import Run, RunReport
+from fleetagent.domain.records import Run, RunReport, Spent
 
 
 class PostgresConversation:
@@ -25,11 +26,13 @@ class PostgresConversation:
             .where(messages.c.session_id == session_id, messages.c.left_prompt_because.is_(None))
             .order_by(messages.c.seq)
         )
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             return tuple(_message(r) for r in (await connection.execute(query)).all())
 
     async def append(self, run: Run, new: Sequence[Message]) -> None:
         """See `ports.Conversation.append`."""
+        if not new:
+            return
         async with self._database.in_session(run) as connection:
             take = (
                 sa.update(sessions)
@@ -102,10 +105,27 @@ class PostgresConversation:
                 .values(calibration=agents.c.calibration.concat({endpoint: ratio}))
             )
 
+    async def book(self, run: Run, spent: Spent) -> None:
+        """See `ports.Conversation.book`."""
+        async with self._database.owned(run.lease) as connection:
+            await connection.execute(
+                sa.update(runs)
+                .where(runs.c.agent_id == run.agent_id, runs.c.run_id == run.run_id)
+                .values(
+                    model_calls=runs.c.model_calls + spent.model_calls,
+                    tokens_in=runs.c.tokens_in + spent.tokens_in,
+                    tokens_out=runs.c.tokens_out + spent.tokens_out,
+                    tokens_cached=runs.c.tokens_cached + spent.tokens_cached,
+                    usd=runs.c.usd + spent.usd,
+                )
+            )
+            tokens = spent.tokens_in + spent.tokens_out
+            await book(connection, run.agent_id, run.started_at.date(), "model", spent.usd, tokens)
+
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         """See `ports.Conversation.notes`."""
         query = sa.select(runs).where(runs.c.agent_id == agent_id, runs.c.run_id.in_(list(run_ids)))
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             return tuple(report(r) for r in (await connection.execute(query.order_by(runs.c.run_id))).all())
 
 

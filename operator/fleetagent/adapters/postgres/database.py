@@ -1,11 +1,13 @@
 """Short transactions, and the fence that each write passes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from fleetagent.adapters.postgres.engine import reason_of
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.domain.records import Lease, Run
 from fleetagent.errors import LeaseLost, TryLater
@@ -13,22 +15,42 @@ from fleetagent.errors import LeaseLost, TryLater
 NOW = sa.func.clock_timestamp()
 """The database's clock: leases of several processes need one."""
 
+LONGEST_SECONDS = 20
+"""A server that takes connections and does not answer would keep us waiting for ever, in silence."""
+
+NOT_THERE = (
+    sa.exc.OperationalError,
+    sa.exc.InterfaceError,
+    sa.exc.InternalError,  # read-only after a failover, or a transaction that the server ended
+    sa.exc.TimeoutError,
+    OSError,
+)
+
 
 class Database:
     """Hands out transactions; no SQLAlchemy error leaves it."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, *, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._engine = engine
+        self._longest_seconds = longest_seconds
+        self._alone = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction on a pooled connection; `TryLater` when the database is not there."""
-        try:
-            async with self._engine.begin() as connection:
+        """One transaction on a pooled connection; `TryLater` when the database is not there, or takes too long."""
+        with _translated():
+            async with asyncio.timeout(self._longest_seconds), self._engine.begin() as connection:
                 yield connection
-        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError, OSError) as error:
-            reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-            raise TryLater(f"database: {reason[0] if reason else type(error).__name__}") from error
+
+    @asynccontextmanager
+    async def statements(self) -> AsyncIterator[AsyncConnection]:
+        """For reads, and for a write that needs no other: each statement is a transaction of its own.
+
+        It spares the round trips of BEGIN and COMMIT, which cost more than most statements.
+        """
+        with _translated():
+            async with asyncio.timeout(self._longest_seconds), self._alone.connect() as connection:
+                yield connection
 
     @asynccontextmanager
     async def owned(self, lease: Lease) -> AsyncIterator[AsyncConnection]:
@@ -45,11 +67,29 @@ class Database:
             yield connection
 
 
-async def _fence(connection: AsyncConnection, lease: Lease, epoch: int | None) -> None:
-    held = sa.select(agents.c.epoch).where(
-        agents.c.id == lease.agent_id, agents.c.lease_token == lease.token, agents.c.lease_until > NOW
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except NOT_THERE as error:
+        raise TryLater(f"database: {reason_of(error)}") from error
+
+
+# NO KEY: a worker's callback holds its machine's row while its event waits for the agent's key; a full lock would
+# make the two wait for each other. Put together once, since every write passes here.
+_HELD = (
+    sa.select(agents.c.epoch)
+    .where(
+        agents.c.id == sa.bindparam("agent"),
+        agents.c.lease_token == sa.bindparam("token"),
+        agents.c.lease_until > NOW,
     )
-    now_epoch = await connection.scalar(held.with_for_update())
+    .with_for_update(key_share=True)
+)
+
+
+async def _fence(connection: AsyncConnection, lease: Lease, epoch: int | None) -> None:
+    now_epoch = await connection.scalar(_HELD, {"agent": lease.agent_id, "token": lease.token})
     if now_epoch is None:
         raise LeaseLost("another process owns this agent now")
     if epoch is not None and now_epoch != epoch:

@@ -1,43 +1,99 @@
 """One pool of connections, safe behind pgbouncer in transaction mode."""
 
+import time
+from typing import Any
+
+import psycopg
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, make_url
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from fleetagent.errors import CannotStart
 
-STATEMENT_TIMEOUT_MS = 15_000
+CONNECT_SECONDS = 10
+ANSWER_MS = 15_000
+TRUSTED_SECONDS = 1.0
+LONGEST_REASON = 300
 
-
-def sync_url(database_url: str) -> URL:
-    """What SQLAlchemy needs, from a URL as libpq takes it; `CannotStart` says what is wrong with it."""
-    try:
-        url = make_url(database_url)
-    except sa.exc.ArgumentError:
-        raise CannotStart(
-            "FLEETAGENT_DATABASE_URL is not a URL; it should look like postgresql://user:password@host:5432/fleetagent"
-        ) from None  # the original message repeats the URL, password and all
-    if url.get_backend_name() not in {"postgresql", "postgres"}:
-        raise CannotStart(f"FLEETAGENT_DATABASE_URL must start with postgresql://, not {url.get_backend_name()}://")
-    return url.set(drivername="postgresql+psycopg")
+LOOKS_LIKE = "it should look like postgresql://user:password@host:5432/fleetagent"
 
 
 def open_engine(database_url: str, pool_size: int = 10) -> AsyncEngine:
-    """A pool whose connections are checked before use and never hold a prepared statement."""
-    return create_async_engine(
-        sync_url(database_url),
+    """A pool whose connections are checked before use and never hold a prepared statement.
+
+    `CannotStart` for a URL that cannot be one; whether somebody answers there, the first transaction finds out.
+    """
+    parameters = _parameters(database_url)
+
+    async def connect() -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(**parameters)
+
+    engine = create_async_engine(
+        "postgresql+psycopg://",
+        async_creator=connect,
         pool_size=pool_size,
         max_overflow=0,
-        pool_timeout=10,
-        pool_pre_ping=True,
+        pool_timeout=CONNECT_SECONDS,
+        pool_use_lifo=True,
         pool_recycle=1800,
-        connect_args={
-            "prepare_threshold": None,
-            "connect_timeout": 10,
-            "keepalives_idle": 30,
-            "keepalives_interval": 10,
-            "keepalives_count": 3,
-            "tcp_user_timeout": STATEMENT_TIMEOUT_MS,
-            "application_name": "fleetagent",
-        },
     )
+    _check_what_has_rested(engine)
+    return engine
+
+
+def _check_what_has_rested(engine: AsyncEngine) -> None:
+    """Ping a connection before use, as `pool_pre_ping` would, unless it was in use a moment ago.
+
+    The steps of a run follow each other within milliseconds, and a ping before each is one round trip in four.
+    """
+    pool, dialect = engine.sync_engine.pool, engine.sync_engine.dialect
+
+    @sa.event.listens_for(pool, "checkin")
+    def rests(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
+        record.info["rests_since"] = time.monotonic()
+
+    @sa.event.listens_for(pool, "checkout")
+    def check(connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
+        now = time.monotonic()
+        if now - record.info.get("rests_since", now) < TRUSTED_SECONDS:
+            return
+        try:
+            dialect.do_ping(connection)
+        except psycopg.Error as error:
+            raise sa.exc.InvalidatePoolError(reason_of(error)) from error  # the pool opens new ones in their place
+
+
+def _parameters(database_url: str) -> dict[str, Any]:
+    """What psycopg connects with: libpq reads the URL, so that it means here what it means to psql."""
+    if not database_url.startswith(("postgresql://", "postgres://")):
+        raise CannotStart(f"FLEETAGENT_DATABASE_URL does not start with postgresql://; {LOOKS_LIKE}")
+    try:
+        given = conninfo_to_dict(database_url)
+    except psycopg.Error:  # its message repeats parts of the URL, and one of them may be the password
+        raise CannotStart(f"FLEETAGENT_DATABASE_URL cannot be read; {LOOKS_LIKE}") from None
+    ports = str(given.get("port", "5432")).split(",")
+    if "@" in str(given.get("host", "")) or not all(p == "" or (p.isdigit() and int(p) < 65536) for p in ports):
+        # An unescaped @ or / in the password moves its rest into host, port or name, which error messages show.
+        raise CannotStart(
+            f"FLEETAGENT_DATABASE_URL names no usable host and port; {LOOKS_LIKE}, "
+            "with special characters of the password written as %40 for @, %2F for / and so on"
+        )
+    ours = {
+        "prepare_threshold": None,
+        "application_name": "fleetagent",
+        "connect_timeout": CONNECT_SECONDS,
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "tcp_user_timeout": ANSWER_MS,
+    }
+    return {**ours, **given}
+
+
+def reason_of(error: BaseException) -> str:
+    """What the database or its driver said, in one line; neither repeats the password."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
+    lines = [line.strip() for line in str(cause).splitlines()]
+    useful = [line for line in lines if line and not line.startswith(("Is the server running", "LINE ", "^"))]
+    silent = "no answer in time" if isinstance(cause, TimeoutError) else type(cause).__name__
+    return " ".join(useful)[:LONGEST_REASON] or silent

@@ -52,13 +52,13 @@ async def write_change(connection: AsyncConnection, agent_id: int, change: Chang
         await _adopt(connection, agent_id, change, now)
         return
     seen = {
-        "provider_id": new.provider_id,
+        "provider_id": sa.func.coalesce(new.provider_id, instances.c.provider_id),
         "market_status": new.market_status,
         "usd_per_hour": new.usd_per_hour,
         "absent_count": new.absent_count,
         "absent_since": new.absent_since,
         "confirmed_gone_at": new.confirmed_gone_at,
-        "failure": new.failure,
+        "failure": sa.func.coalesce(instances.c.failure, new.failure),
     }
     mine = (instances.c.agent_id == agent_id, instances.c.label == new.label)
     await connection.execute(sa.update(instances).where(*mine).values(**seen))
@@ -77,14 +77,39 @@ async def write_change(connection: AsyncConnection, agent_id: int, change: Chang
                 ),
             )
         )
-    launch = (actions.c.agent_id == agent_id, actions.c.label == new.label, actions.c.kind == "launch")
-    open_states = (ActionState.INTENDED, ActionState.UNKNOWN)
-    if change.never_appeared:
-        lost = {"state": ActionState.FAILED, "error": new.failure, "settled_at": now}
-        await connection.execute(sa.update(actions).where(*launch, actions.c.state.in_(open_states)).values(**lost))
-    elif new.provider_id is not None:
-        found = {"state": ActionState.DONE, "provider_ref": new.provider_id, "settled_at": now}
-        await connection.execute(sa.update(actions).where(*launch, actions.c.state.in_(open_states)).values(**found))
+    if change.never_appeared or (new.phase is Phase.FAILED and new.market_status is None):
+        await _settle_launch(connection, agent_id, new, ActionState.FAILED, now)
+    elif new.provider_id is not None and new.absent_count == 0:
+        await _settle_launch(connection, agent_id, new, ActionState.DONE, now)
+
+
+async def _settle_launch(
+    connection: AsyncConnection,
+    agent_id: int,
+    instance: Instance,
+    state: ActionState,
+    now: datetime,
+    *,
+    given_up: bool = False,
+) -> None:
+    """An intent whose result nobody knew, or that was given up, has one now."""
+    failed = state is ActionState.FAILED
+    open_states = [ActionState.INTENDED, ActionState.UNKNOWN, *([ActionState.FAILED] if given_up else [])]
+    await connection.execute(
+        sa.update(actions)
+        .where(
+            actions.c.agent_id == agent_id,
+            actions.c.label == instance.label,
+            actions.c.kind == "launch",
+            actions.c.state.in_(open_states),
+        )
+        .values(
+            state=state,
+            provider_ref=sa.func.coalesce(instance.provider_id, actions.c.provider_ref),
+            error=instance.failure if failed else actions.c.error,
+            settled_at=now,
+        )
+    )
 
 
 async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now: datetime) -> None:
@@ -100,7 +125,9 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
         "billed_until": now,
         "absent_count": 0,
         "absent_since": None,
+        "confirmed_gone_at": None,
     }
+    itself = rented is not None and rented.label == new.label
     row = insert(instances).values(
         agent_id=agent_id,
         label=new.label,
@@ -112,12 +139,24 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
         cpu_ram_gb=new.cpu_ram_gb,
         cpu_cores=new.cpu_cores,
         expected_rate=new.expected_rate,
-        worker_token_hash=token_hash_in(rented.worker_url if rented else None),
+        worker_token_hash=token_hash_in(rented.worker_url) if rented is not None and itself else None,
         **values,
     )
-    # what we had asked to be destroyed once stays doomed, however late it shows up again
-    doomed = sa.case((instances.c.destroy_asked_at.is_not(None), Phase.STOPPING.value), else_=new.phase.value)
-    await connection.execute(row.on_conflict_do_update(index_elements=["label"], set_={**values, "phase": doomed}))
+    # what was to be destroyed once stays doomed, however late it shows up again; what proved goes on proving
+    doomed, proved = instances.c.destroy_asked_at.is_not(None), instances.c.measured_rate >= instances.c.min_rate
+    phase = sa.case((doomed, Phase.STOPPING.value), (proved, Phase.PROVING.value), else_=new.phase.value)
+    moved = sa.func.jsonb_build_array(sa.func.jsonb_build_array(phase, now.isoformat()))
+    again = {
+        "phase": phase,
+        "timeline": instances.c.timeline.concat(moved),
+        "failure": sa.case((doomed, instances.c.failure), else_=sa.null()),
+    }
+    await connection.execute(
+        row.on_conflict_do_update(
+            index_elements=["label"], set_={**values, **again}, where=instances.c.agent_id == agent_id
+        )
+    )
+    await _settle_launch(connection, agent_id, new, ActionState.DONE, now, given_up=True)
 
 
 async def exclude_host(

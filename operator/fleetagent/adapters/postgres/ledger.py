@@ -1,24 +1,25 @@
 """Actions before their effects, and the machines that they made."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
 from fleetagent.adapters.postgres.fleet_rows import exclude_host, instance_of, write_change
-from fleetagent.adapters.postgres.spend import book, on_day
-from fleetagent.adapters.postgres.tables import actions, alerts, hosts, instances, samples
+from fleetagent.adapters.postgres.pulse import ENDED, read_pulse
+from fleetagent.adapters.postgres.spend import book
+from fleetagent.adapters.postgres.tables import actions, instances, samples
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, Phase
 from fleetagent.domain.money import usd_between
 from fleetagent.domain.records import Action, ActionState, LaunchIntent, Lease, Pulse, Run
 from fleetagent.domain.settle import Change
-
-ENDED = (Phase.GONE.value, Phase.FAILED.value)
-EFFECTS = (ActionState.INTENDED, ActionState.DONE, ActionState.UNKNOWN)
 
 
 class PostgresLedger:
@@ -30,51 +31,14 @@ class PostgresLedger:
     async def instances(self, agent_id: int) -> tuple[Instance, ...]:
         """See `ports.Ledger.instances`."""
         query = sa.select(instances).where(instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED))
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             rows = (await connection.execute(query.order_by(instances.c.id))).all()
         return tuple(instance_of(r) for r in rows)
 
     async def pulse(self, agent_id: int, run_id: int, now: datetime) -> Pulse:
         """See `ports.Ledger.pulse`."""
-        counted = sa.select(
-            sa.func.count().filter(actions.c.kind == "launch", actions.c.run_id == run_id),
-            sa.func.count().filter(actions.c.kind == "stop", actions.c.run_id == run_id),
-            sa.func.count().filter(actions.c.kind == "launch", actions.c.created_at > now - timedelta(hours=1)),
-        ).where(
-            actions.c.agent_id == agent_id,
-            actions.c.state.in_(EFFECTS),
-            sa.or_(actions.c.run_id == run_id, actions.c.created_at > now - timedelta(hours=1)),
-        )
-        left_out = sa.select(hosts.c.machine_id, sa.func.max(hosts.c.excluded_until)).where(
-            hosts.c.agent_id == agent_id, hosts.c.excluded_until > now
-        )
-        open_alerts = sa.select(sa.func.count()).where(alerts.c.agent_id == agent_id, alerts.c.state == "open")
-        async with self._database.transaction() as connection:
-            this_run, stops, last_hour = (await connection.execute(counted)).one()
-            excluded = (await connection.execute(left_out.group_by(hosts.c.machine_id))).all()
-            bill = await on_day(connection, agent_id, now.astimezone(UTC).date())
-            alerts_open = await connection.scalar(open_alerts) or 0
-            unbooked = await self._unbooked(connection, agent_id, now)
-        usd, _ = bill.get("fleet", (0, 0))
-        return Pulse(
-            launches_this_run=this_run,
-            stops_this_run=stops,
-            launches_last_hour=last_hour,
-            usd_spent_today=usd + unbooked,
-            model_tokens_today=bill.get("model", (0, 0))[1],
-            hosts_excluded={r[0]: r[1] for r in excluded},
-            open_alerts=alerts_open,
-        )
-
-    async def _unbooked(self, connection: AsyncConnection, agent_id: int, now: datetime) -> Any:
-        """What live machines cost today since they were last billed."""
-        midnight = datetime.combine(now.astimezone(UTC).date(), time.min, tzinfo=UTC)
-        since = sa.func.greatest(instances.c.billed_until, midnight)
-        hours = sa.func.greatest(sa.extract("epoch", sa.literal(now) - since), 0) / 3600
-        query = sa.select(sa.func.coalesce(sa.func.sum(instances.c.usd_per_hour * hours), 0)).where(
-            instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED)
-        )
-        return await connection.scalar(query) or 0
+        async with self._database.statements() as connection:
+            return await read_pulse(connection, agent_id, run_id, now)
 
     async def intend_launch(self, run: Run, intent: LaunchIntent, now: datetime) -> int:
         """See `ports.Ledger.intend_launch`."""
@@ -124,7 +88,7 @@ class PostgresLedger:
         """See `ports.Ledger.intend_stop`."""
         async with self._database.owned(lease) as connection:
             action_id = await connection.scalar(
-                sa.insert(actions)
+                insert(actions)
                 .values(
                     agent_id=lease.agent_id,
                     run_id=run_id,
@@ -138,6 +102,7 @@ class PostgresLedger:
                     usd_per_hour=instance.usd_per_hour,
                     created_at=now,
                 )
+                .on_conflict_do_update(index_elements=["intent_key"], set_={"created_at": actions.c.created_at})
                 .returning(actions.c.id)
             )
             await connection.execute(
@@ -146,7 +111,7 @@ class PostgresLedger:
                 .values(
                     phase=Phase.STOPPING,
                     phase_since=now,
-                    failure=sa.func.coalesce(instances.c.failure, None if by == "model" else reason),
+                    failure=sa.func.coalesce(instances.c.failure, reason if by == "lifecycle" else None),
                     timeline=instances.c.timeline.concat(
                         sa.cast([[Phase.STOPPING, now.isoformat()]], instances.c.timeline.type)
                     ),
@@ -224,7 +189,7 @@ class PostgresLedger:
     async def actions(self, agent_id: int, run_id: int) -> tuple[Action, ...]:
         """See `ports.Ledger.actions`."""
         query = sa.select(actions).where(actions.c.agent_id == agent_id, actions.c.run_id == run_id)
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             rows = (await connection.execute(query.order_by(actions.c.id))).all()
         return tuple(
             Action(
@@ -246,6 +211,8 @@ class PostgresLedger:
             await self._bill(connection, lease.agent_id, now)
             for change in changes:
                 await write_change(connection, lease.agent_id, change, now)
+                if change.never_appeared:
+                    await self._unbill(connection, lease.agent_id, change.instance, now)
 
     async def fail_host(self, lease: Lease, instance: Instance, because: str, now: datetime) -> None:
         """Leave this machine's host out for a while that grows with each failure."""
@@ -257,16 +224,24 @@ class PostgresLedger:
         live = sa.select(instances.c.id, instances.c.usd_per_hour, instances.c.billed_until).where(
             instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED), instances.c.billed_until < now
         )
+        bill: defaultdict[date, Decimal] = defaultdict(Decimal)
         for row in (await connection.execute(live)).all():
             for moment, usd in usd_between(row.usd_per_hour, row.billed_until, now):
-                await book(connection, agent_id, moment.astimezone(UTC).date(), "fleet", usd)
+                bill[moment.astimezone(UTC).date()] += usd
+        for day, usd in bill.items():
+            await book(connection, agent_id, day, "fleet", usd)
         await connection.execute(
             sa.update(instances)
             .where(instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED), instances.c.billed_until < now)
             .values(billed_until=now)
         )
 
+    async def _unbill(self, connection: AsyncConnection, agent_id: int, instance: Instance, now: datetime) -> None:
+        """What never existed has cost nothing, though it counted while that was not known."""
+        for moment, usd in usd_between(instance.usd_per_hour, instance.requested_at, now):
+            await book(connection, agent_id, moment.astimezone(UTC).date(), "fleet", -usd)
+
     async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:
         """See `ports.Ledger.sample`."""
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             await connection.execute(sa.insert(samples).values(agent_id=agent_id, at=at, **figures))

@@ -1,5 +1,6 @@
 """Brings a database to this version's schema, once, whoever else tries at the same time."""
 
+import asyncio
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -7,18 +8,48 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleetagent.adapters.postgres.engine import sync_url
+from fleetagent.adapters.postgres.engine import open_engine, reason_of
 from fleetagent.errors import CannotStart
 
 HERE = Path(__file__).parent / "migrations"
 LOCK = 7_305_126_482  # any number that nobody else's migrations use
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(HERE))
-    return config
+def migrate_to_head(database_url: str) -> str:
+    """Migrate the database of this URL; the revision. For callers without an event loop."""
+
+    async def work() -> str:
+        engine = open_engine(database_url, pool_size=1)
+        try:
+            return await migrate(engine)
+        finally:
+            await engine.dispose()
+
+    return asyncio.run(work())
+
+
+async def migrate(engine: AsyncEngine) -> str:
+    """Migrate in one transaction under a lock that ends with it; return the revision.
+
+    Several replicas may call this at once: one works, the others wait and find nothing to do. A schema that is newer
+    than this version is refused with `CannotStart`, and nothing is written.
+    """
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+            await connection.run_sync(_upgrade)
+    except CommandError as error:
+        raise CannotStart(
+            f"the database's schema is not one that this version knows ({error}); "
+            "it was probably migrated by a newer fleetagent: upgrade the operator, or restore the database"
+        ) from error
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError, OSError) as error:
+        raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database cannot be used: {reason_of(error)}") from error
+    except sa.exc.DBAPIError as error:
+        raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database refused the migration: {reason_of(error)}") from error
+    return head()
 
 
 def head() -> str:
@@ -29,30 +60,13 @@ def head() -> str:
     return revision
 
 
-def migrate_to_head(database_url: str) -> str:
-    """Migrate in one transaction under a lock that ends with it; return the revision.
-
-    Several replicas may call this at once: one works, the others wait and find nothing to do. A schema that is newer
-    than this version is refused with `CannotStart`, and nothing is written.
-    """
-    engine = sa.create_engine(sync_url(database_url), poolclass=sa.NullPool, connect_args={"prepare_threshold": None})
+def _upgrade(connection: sa.Connection) -> None:
     config = _config()
-    try:
-        with engine.begin() as connection:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-    except CommandError as error:
-        raise CannotStart(
-            f"the database's schema is not one that this version knows ({error}); "
-            "it was probably migrated by a newer fleetagent: upgrade the operator, or restore the database"
-        ) from error
-    except sa.exc.OperationalError as error:
-        reason = str(error.orig).strip().splitlines()[0] if error.orig else "no reason given"
-        raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database cannot be used: {reason}") from error
-    except sa.exc.ProgrammingError as error:
-        reason = str(error.orig).strip().splitlines()[0] if error.orig else "no reason given"
-        raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database refused the migration: {reason}") from error
-    finally:
-        engine.dispose()
-    return head()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(HERE).replace("%", "%%"))  # alembic interpolates
+    return config

@@ -1,7 +1,7 @@
 """Runs from claim to conclusion, and what calls for them: triggers and wakes."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,13 +9,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
 from fleetagent.adapters.postgres.spend import book
-from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, sessions, triggers, wakes
+from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, sessions, wakes
+from fleetagent.adapters.postgres.waiting import (
+    claim_waiting,
+    close_interrupted,
+    pending_triggers,
+    pending_wakes,
+    persist_trigger,
+    serve,
+)
 from fleetagent.domain.messages import Left
 from fleetagent.domain.observation import Calls
 from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
-MOST_TRIES = 3
+HIGHEST_ID = 2**63 - 1
+"""A model may name any number; the database would refuse this one with an error."""
 
 
 class PostgresRuns:
@@ -31,13 +40,13 @@ class PostgresRuns:
 
     async def waiting(self, agent_id: int) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
         """See `ports.Runs.waiting`."""
-        async with self._database.transaction() as connection:
-            return await _pending(connection, agent_id), await _wakes(connection, agent_id)
+        async with self._database.statements() as connection:
+            return await pending_triggers(connection, agent_id), await pending_wakes(connection, agent_id)
 
     async def interrupt_stale(self, lease: Lease) -> tuple[int, ...]:
         """See `ports.Runs.interrupt_stale`."""
         left = sa.select(runs.c.run_id).where(runs.c.agent_id == lease.agent_id, runs.c.state == "running")
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             if (await connection.execute(left.limit(1))).first() is None:
                 return ()
         async with self._database.owned(lease) as connection:
@@ -57,20 +66,9 @@ class PostgresRuns:
                     .returning(agents.c.last_run_id, agents.c.session_id, agents.c.epoch)
                 )
             ).one()
-            await _drop_hopeless(connection, lease.agent_id)
-            pending = await _pending(connection, lease.agent_id)
-            due = tuple(w for w in await _wakes(connection, lease.agent_id) if w.at <= now)
-            if pending:
-                await connection.execute(
-                    sa.update(triggers)
-                    .where(triggers.c.id.in_([p.id for p in pending]))
-                    .values(claimed_by_run=agent.last_run_id, tries=triggers.c.tries + 1)
-                )
-            if due:
-                await connection.execute(
-                    sa.update(wakes).where(wakes.c.id.in_([w.id for w in due])).values(claimed_by_run=agent.last_run_id)
-                )
-            called = set(kinds) - {Trigger.WAKE} | {p.kind for p in pending} | ({Trigger.WAKE} if due else set())
+            pending, due = await claim_waiting(connection, lease.agent_id, agent.last_run_id, now)
+            called = {p.kind for p in pending} | ({Trigger.WAKE} if due else set())
+            called |= {Trigger.SCHEDULE} & set(kinds)
             in_order = tuple(t for t in Trigger if t in called)
             await connection.execute(
                 sa.insert(runs).values(
@@ -88,10 +86,13 @@ class PostgresRuns:
 
     async def conclude(self, run: Run, conclusion: Conclusion) -> None:
         """See `ports.Runs.conclude`."""
+        own = (runs.c.agent_id == run.agent_id, runs.c.run_id == run.run_id)
+        paid = sa.select(runs.c.usd, (runs.c.tokens_in + runs.c.tokens_out).label("tokens")).where(*own)
         async with self._database.in_session(run) as connection:
+            booked = (await connection.execute(paid)).one()
             await connection.execute(
                 sa.update(runs)
-                .where(runs.c.agent_id == run.agent_id, runs.c.run_id == run.run_id)
+                .where(*own)
                 .values(
                     state="finished",
                     outcome=conclusion.outcome,
@@ -108,12 +109,13 @@ class PostgresRuns:
                     finished_at=NOW,
                 )
             )
-            await self._serve(connection, run)
+            await serve(connection, run.agent_id, run.run_id, run.calls.pending)
             if conclusion.quiet:
                 await _leave_prompt(connection, run.agent_id, run.run_id, Left.QUIET)
-            if conclusion.tokens_in or conclusion.tokens_out:
-                tokens = conclusion.tokens_in + conclusion.tokens_out
-                await book(connection, run.agent_id, run.started_at.date(), "model", conclusion.usd, tokens)
+            tokens = conclusion.tokens_in + conclusion.tokens_out - booked.tokens
+            if tokens > 0:  # most of it was booked answer by answer: an interrupted run has paid, too
+                usd = conclusion.usd - booked.usd
+                await book(connection, run.agent_id, run.started_at.date(), "model", usd, tokens)
             if conclusion.next_prompt_tokens is not None:
                 await connection.execute(
                     sa.update(sessions)
@@ -132,24 +134,6 @@ class PostgresRuns:
             if values:
                 await connection.execute(sa.update(agents).where(agents.c.id == run.agent_id).values(**values))
 
-    async def _serve(self, connection: AsyncConnection, run: Run) -> None:
-        """What the run claimed is served: triggers, wakes, and with them the annotations' values."""
-        await connection.execute(
-            sa.update(triggers)
-            .where(
-                triggers.c.agent_id == run.agent_id,
-                triggers.c.state == "pending",
-                triggers.c.claimed_by_run == run.run_id,
-            )
-            .values(state="processed", processed_at=NOW)
-        )
-        await connection.execute(
-            sa.update(wakes)
-            .where(wakes.c.agent_id == run.agent_id, wakes.c.state == "pending", wakes.c.claimed_by_run == run.run_id)
-            .values(state="processed", processed_at=NOW)
-        )
-        await _mark_handled(connection, run.agent_id, [(p.kind, p.value) for p in run.calls.pending])
-
     async def interrupt(self, run: Run, because: str) -> None:
         """See `ports.Runs.interrupt`."""
         async with self._database.owned(run.lease) as connection:
@@ -158,15 +142,15 @@ class PostgresRuns:
     async def last(self, agent_id: int) -> RunReport | None:
         """See `ports.Runs.last`."""
         query = sa.select(runs).where(runs.c.agent_id == agent_id).order_by(runs.c.run_id.desc()).limit(1)
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             row = (await connection.execute(query)).one_or_none()
         return None if row is None else report(row)
 
     async def ask_wake(self, run: Run, at: datetime, reason: str, *, limit: int) -> Wake | None:
         """See `ports.Runs.ask_wake`."""
-        at = at.replace(microsecond=0)
+        at = _whole_second(at)
         async with self._database.in_session(run) as connection:
-            pending = [w for w in await _wakes(connection, run.agent_id) if w.at > run.started_at]
+            pending = [w for w in await pending_wakes(connection, run.agent_id) if w.at > run.started_at]
             for wake in pending:
                 if wake.reason == reason and abs((wake.at - at).total_seconds()) < 60:
                     return wake
@@ -180,6 +164,8 @@ class PostgresRuns:
 
     async def cancel_wake(self, run: Run, wake_id: int) -> bool:
         """See `ports.Runs.cancel_wake`."""
+        if wake_id > HIGHEST_ID:
+            return False
         cancel = (
             sa.update(wakes)
             .where(wakes.c.agent_id == run.agent_id, wakes.c.id == wake_id, wakes.c.state == "pending")
@@ -222,78 +208,12 @@ class PostgresRuns:
 
     async def resolve_alerts(self, agent_id: int, code: str) -> None:
         """See `ports.Runs.resolve_alerts`."""
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             await connection.execute(
                 sa.update(alerts)
                 .where(alerts.c.agent_id == agent_id, alerts.c.code == code, alerts.c.state == "open")
                 .values(state="resolved", resolved_at=NOW)
             )
-
-
-async def persist_trigger(
-    connection: AsyncConnection, agent_id: int, kind: Trigger, value: str, words: str | None
-) -> bool:
-    """Insert a trigger unless the same one waits unclaimed already."""
-    same = sa.select(triggers.c.id).where(
-        triggers.c.agent_id == agent_id,
-        triggers.c.kind == kind,
-        triggers.c.value == value,
-        triggers.c.state == "pending",
-        triggers.c.claimed_by_run.is_(None),
-    )
-    if (await connection.execute(same.limit(1))).first() is not None:
-        return False
-    await connection.execute(
-        sa.insert(triggers).values(agent_id=agent_id, kind=kind, value=value, words=words, state="pending", at=NOW)
-    )
-    return True
-
-
-async def _pending(connection: AsyncConnection, agent_id: int) -> tuple[Pending, ...]:
-    query = sa.select(triggers).where(triggers.c.agent_id == agent_id, triggers.c.state == "pending")
-    rows = (await connection.execute(query.order_by(triggers.c.id))).all()
-    return tuple(Pending(r.id, Trigger(r.kind), r.value, r.words, r.at) for r in rows)
-
-
-async def _wakes(connection: AsyncConnection, agent_id: int) -> tuple[Wake, ...]:
-    query = sa.select(wakes).where(wakes.c.agent_id == agent_id, wakes.c.state == "pending")
-    rows = (await connection.execute(query.order_by(wakes.c.at, wakes.c.id))).all()
-    return tuple(Wake(r.id, r.at, r.reason, r.asked_by_run) for r in rows)
-
-
-async def _drop_hopeless(connection: AsyncConnection, agent_id: int) -> None:
-    """A trigger whose runs were interrupted three times may be what interrupts them: it counts as served."""
-    drop = (
-        sa.update(triggers)
-        .where(triggers.c.agent_id == agent_id, triggers.c.state == "pending", triggers.c.tries >= MOST_TRIES)
-        .values(state="dropped", processed_at=NOW)
-        .returning(triggers.c.kind, triggers.c.value)
-    )
-    dropped = (await connection.execute(drop)).all()
-    await _mark_handled(connection, agent_id, [(Trigger(r.kind), r.value) for r in dropped])
-
-
-async def _mark_handled(connection: AsyncConnection, agent_id: int, served: Sequence[tuple[Trigger, str]]) -> None:
-    values: dict[str, str] = {}
-    for kind, value in served:
-        if kind is Trigger.REQUEST:
-            values["request"] = value
-        elif kind is Trigger.FEEDBACK:
-            name, _, said = value.partition(":")
-            values[name] = said
-    if values:
-        await connection.execute(
-            sa.update(agents).where(agents.c.id == agent_id).values(handled=agents.c.handled.concat(values))
-        )
-
-
-async def _close(connection: AsyncConnection, agent_id: int, run_id: int, because: str) -> None:
-    await connection.execute(
-        sa.update(runs)
-        .where(runs.c.agent_id == agent_id, runs.c.run_id == run_id, runs.c.state == "running")
-        .values(state="interrupted", outcome=Outcome.INTERRUPTED, error=because, finished_at=NOW)
-    )
-    await _leave_prompt(connection, agent_id, run_id, Left.INTERRUPTED)
 
 
 async def _leave_prompt(connection: AsyncConnection, agent_id: int, run_id: int, because: Left) -> None:
@@ -302,6 +222,16 @@ async def _leave_prompt(connection: AsyncConnection, agent_id: int, run_id: int,
         .where(messages.c.agent_id == agent_id, messages.c.run_id == run_id, messages.c.left_prompt_because.is_(None))
         .values(left_prompt_because=because)
     )
+
+
+async def _close(connection: AsyncConnection, agent_id: int, run_id: int, because: str) -> None:
+    if await close_interrupted(connection, agent_id, run_id, because):
+        await _leave_prompt(connection, agent_id, run_id, Left.INTERRUPTED)
+
+
+def _whole_second(at: datetime) -> datetime:
+    """Never earlier than asked for: a wake must not fire before the least that the spec allows."""
+    return at if not at.microsecond else at.replace(microsecond=0) + timedelta(seconds=1)
 
 
 def report(row: sa.Row[Any]) -> RunReport:

@@ -3,7 +3,6 @@
 from datetime import date
 from decimal import Decimal
 
-import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,9 +18,3 @@ async def book(connection: AsyncConnection, agent_id: int, day: date, kind: str,
             set_={"usd": spend.c.usd + new.excluded.usd, "tokens": spend.c.tokens + new.excluded.tokens},
         )
     )
-
-
-async def on_day(connection: AsyncConnection, agent_id: int, day: date) -> dict[str, tuple[Decimal, int]]:
-    """USD and tokens of one day, by kind."""
-    query = sa.select(spend.c.kind, spend.c.usd, spend.c.tokens).where(spend.c.agent_id == agent_id, spend.c.day == day)
-    return {r.kind: (r.usd, r.tokens) for r in (await connection.execute(query)).all()}

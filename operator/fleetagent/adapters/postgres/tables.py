@@ -1,4 +1,4 @@
-"""The tables. Wherever a column is called `run_id` it holds the agent's own run number, so its key is (agent_id, run_id).
+"""The tables. A column called `run_id` holds the agent's own run number everywhere, so its key is (agent_id, run_id).
 
 All times are `timestamptz` in UTC. Money is `numeric` USD. Nothing here is ever updated without the lease's token,
 save what the worker endpoint records about its own machine.
@@ -199,11 +199,12 @@ wakes = Table(
     Column("reason", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("asked_by_run", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False, server_default="0"),
     Column("claimed_by_run", BigInteger),
     Column("processed_at", TIME),
     Column("created_at", TIME, nullable=False, server_default=text("now()")),
     Index(None, "agent_id", "at", postgresql_where=text("state = 'pending'")),
-    CheckConstraint("state IN ('pending', 'processed', 'cancelled')", "state"),
+    CheckConstraint("state IN ('pending', 'processed', 'cancelled', 'dropped')", "state"),
 )
 
 triggers = Table(

@@ -1,6 +1,5 @@
 """What a worker may change about its own machine: the token says which one it is."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -10,8 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import Database
-from fleetagent.adapters.postgres.runs import persist_trigger
 from fleetagent.adapters.postgres.tables import agents, hosts, instances
+from fleetagent.adapters.postgres.waiting import persist_trigger
 from fleetagent.adapters.postgres.worker_tokens import token_hash
 from fleetagent.domain.fleet import Phase
 from fleetagent.domain.records import AgentKey
@@ -55,11 +54,13 @@ class PostgresWorkers:
         return WorkerAnswer(_key(row), ok=True, passed=True)
 
     async def bench_done(self, token: str, uuid: str, rate: float, now: datetime) -> WorkerAnswer | None:
-        """The measured rate: at or above the minimum the machine proves, below it is failed at once."""
+        """The measured rate: at or above the minimum the machine proves, below it is failed for good."""
         async with self._database.transaction() as connection:
             row = await self._machine(connection, token, uuid)
             if row is None:
                 return None
+            if row.failure is not None or row.phase == Phase.PROVING:  # measured already: the first result stands
+                return WorkerAnswer(_key(row), ok=True, passed=row.failure is None)
             passed = rate >= row.min_rate
             if row.phase in {Phase.REGISTERED, Phase.BENCHMARKING}:
                 await self._remember_rate(connection, row, rate)
@@ -74,7 +75,7 @@ class PostgresWorkers:
                 await self._news(connection, row, words, now)
         return WorkerAnswer(_key(row), ok=True, passed=passed)
 
-    async def running(self, token: str, uuid: str, now: datetime) -> WorkerAnswer | None:
+    async def running(self, token: str, uuid: str) -> WorkerAnswer | None:
         """The worker makes proofs; said again and again, it changes nothing."""
         async with self._database.transaction() as connection:
             row = await self._machine(connection, token, uuid)
@@ -100,9 +101,9 @@ class PostgresWorkers:
         key = {"agent_id": row.agent_id, "machine_id": row.machine_id}
         key |= {"gpu_name": row.gpu_name, "num_gpus": row.num_gpus}
         query = sa.select(hosts.c.rates).where(*[hosts.c[name] == value for name, value in key.items()])
-        rates: Sequence[float] = [*(await connection.scalar(query) or []), rate][-KEPT_RATES:]
-        new = insert(hosts).values(**key, rates=list(rates))
-        await connection.execute(new.on_conflict_do_update(index_elements=list(key), set_={"rates": list(rates)}))
+        rates = [*(await connection.scalar(query) or []), rate][-KEPT_RATES:]
+        new = insert(hosts).values(**key, rates=rates)
+        await connection.execute(new.on_conflict_do_update(index_elements=list(key), set_={"rates": rates}))
 
     async def _news(self, connection: AsyncConnection, row: sa.Row[Any], words: str, now: datetime) -> None:
         value = f"{row.label} {now.astimezone(UTC).isoformat()}"

@@ -77,12 +77,16 @@ class VastMarket:
         """This offer as it is at this moment, or None when it is gone; never from memory."""
         if ident(offer_id) != offer_id:
             return None
-        return await search.one(self._wire, offer_id, disk_gb)
+        offer = await search.one(self._wire, offer_id, disk_gb)
+        if offer is None:
+            self._searches.forget(offer_id)
+        return offer
 
     async def launch(self, order: Order) -> str:
         """Rent it once and return the machine's id; sent a single time whatever happens. Errors as the port says."""
         if ident(order.offer_id) != order.offer_id:
             raise Denied("OfferGone", "there is no such offer")
+        self._searches.forget(order.offer_id)  # whatever comes of it, it is not to be had twice
         call = Call(
             "PUT",
             f"/api/v0/asks/{order.offer_id}/",

@@ -84,7 +84,8 @@ def failure(answer: Answer) -> FleetAgentError:
 
 def key_refused(answer: Answer) -> BadResource:
     """The key is wrong, revoked, or lacks the scope for this call."""
-    return BadResource("FleetKnown", "MarketKeyRefused", f"the market refuses the API key: {answer.said}")
+    advice = "put a valid one into the Secret of spec.fleet.vast.apiKeySecretRef"
+    return BadResource("FleetKnown", "MarketKeyRefused", f"the market refuses the API key: {advice}. {answer.said}")
 
 
 def _complains(answer: Answer) -> bool:

@@ -124,6 +124,11 @@ class SearchMemory:
         self._forget_old()
         return entry.offers
 
+    def forget(self, offer_id: str) -> None:
+        """An offer that was rented or is gone is shown to nobody from memory."""
+        for entry in self._remembered.values():
+            entry.offers = tuple(o for o in entry.offers if o.offer_id != offer_id)
+
     def _forget_old(self) -> None:
         if len(self._remembered) <= MAX_REMEMBERED:
             return

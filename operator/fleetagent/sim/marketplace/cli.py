@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=DEFAULTS.seed, help="same seed, same calls: same machines")
     parser.add_argument("--time-scale", type=_positive, default=DEFAULTS.time_scale, help="market seconds per second")
     parser.add_argument(
-        "--api-key", default=",".join(DEFAULTS.api_keys), metavar="KEY[,KEY…]", help="each key is an account"
+        "--api-key", type=_keys, default=",".join(DEFAULTS.api_keys), metavar="KEY[,KEY…]", help="each key is an account"
     )
     parser.add_argument(
         "--offers", type=int, default=DEFAULTS.offers, help="offers that pass the example filter at the start"
@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
                 listen=args.listen,
                 seed=args.seed,
                 time_scale=args.time_scale,
-                api_keys=tuple(filter(None, args.api_key.split(","))),
+                api_keys=args.api_key,
                 offers=args.offers,
                 reliable=args.reliable,
                 moving=not args.still,
@@ -69,6 +69,13 @@ def _address(text: str) -> str:
     if not host or not port.isdigit():
         raise argparse.ArgumentTypeError("expected HOST:PORT")
     return text
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    keys = tuple(filter(None, text.split(",")))
+    if not keys:
+        raise argparse.ArgumentTypeError("expected at least one key")
+    return keys
 
 
 def _positive(text: str) -> float:

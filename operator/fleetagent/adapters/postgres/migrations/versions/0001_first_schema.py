@@ -214,10 +214,11 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("asked_by_run", sa.BigInteger(), nullable=False),
+        sa.Column("tries", sa.Integer(), server_default="0", nullable=False),
         sa.Column("claimed_by_run", sa.BigInteger(), nullable=True),
         sa.Column("processed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("state IN ('pending', 'processed', 'cancelled')", name=op.f("ck_wakes_state")),
+        sa.CheckConstraint("state IN ('pending', 'processed', 'cancelled', 'dropped')", name=op.f("ck_wakes_state")),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_wakes_agent_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_wakes")),
     )

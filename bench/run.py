@@ -1,0 +1,50 @@
+"""`make bench`: measure the figures and write bench/results.md. Let the machine be quiet meanwhile."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from bench import latency, memory, page, start
+from bench.machine import machine_line
+from bench.page import Table
+from bench.world import say
+
+LATENCY, START, MEMORY = "Annotate to model request", "Own start", "Idle operator"
+
+
+def main() -> int:
+    """Measure all figures, or those that are named."""
+    args = _arguments()
+    figures = _figures(args)
+    for name in args.only or figures:
+        heading, measure = figures[name]
+        under = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; {machine_line()}."  # noqa: TID251  # when it was measured
+        text = f"{under}\n\n{measure().markdown()}"
+        say(f"\n## {heading}\n\n{text}\n")
+        page.write({heading: text}, args.out)
+    say(f"written to {args.out.name}")
+    return 0
+
+
+def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Table]]]:
+    return {
+        "latency": (LATENCY, partial(latency.measure, args.samples, args.agents)),
+        "start": (START, start.measure),
+        "memory": (MEMORY, memory.measure),
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", choices=["latency", "start", "memory"], help="may be repeated")
+    parser.add_argument("--samples", type=int, default=120, help="latency: of each operator (default: %(default)s)")
+    parser.add_argument("--agents", type=int, default=50, help="latency: FleetAgents present (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=page.RESULTS, help="the file to write (default: bench/results.md)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

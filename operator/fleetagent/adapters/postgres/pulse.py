@@ -1,0 +1,95 @@
+"""What guardrails count: read before each action and at each look, so the queries are put together once."""
+
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from fleetagent.adapters.postgres.tables import actions, alerts, hosts, instances, spend
+from fleetagent.domain.fleet import Phase
+from fleetagent.domain.records import ActionState, Pulse
+
+DENIED_FOR = timedelta(minutes=15)
+"""How long an offer that was gone is left alone: a market goes on listing what it does not give."""
+
+EFFECTS = (ActionState.INTENDED, ActionState.DONE, ActionState.UNKNOWN)
+ENDED = (Phase.GONE.value, Phase.FAILED.value)
+
+_AGENT: sa.BindParameter[Any] = sa.bindparam("agent")
+_RUN: sa.BindParameter[Any] = sa.bindparam("run")
+
+
+def _booked(kind: str, figure: sa.Column[Any]) -> sa.ScalarSelect[Any]:
+    """One figure of today's bill; null when nothing was booked."""
+    query = sa.select(figure).where(spend.c.agent_id == _AGENT, spend.c.day == sa.bindparam("today"))
+    return query.where(spend.c.kind == kind).scalar_subquery()
+
+
+def _unbooked() -> sa.ScalarSelect[Any]:
+    """What live machines cost today since they were last billed."""
+    since = sa.func.greatest(instances.c.billed_until, sa.bindparam("midnight", type_=instances.c.billed_until.type))
+    now = sa.bindparam("now", type_=instances.c.billed_until.type)
+    hours = sa.func.greatest(sa.extract("epoch", now - since), 0) / 3600
+    query = sa.select(sa.func.sum(instances.c.usd_per_hour * hours))
+    return query.where(instances.c.agent_id == _AGENT, instances.c.phase.not_in(ENDED)).scalar_subquery()
+
+
+def _numbers() -> sa.Select[Any]:
+    """One row, one statement: what is booked and what is not must be of the same moment."""
+    launches, of_this_run = actions.c.kind == "launch", actions.c.run_id == _RUN
+    stops, last_hour = actions.c.kind == "stop", actions.c.created_at > sa.bindparam("hour_ago")
+    open_alerts = sa.select(sa.func.count()).where(alerts.c.agent_id == _AGENT, alerts.c.state == "open")
+    return sa.select(
+        sa.func.count().filter(launches, of_this_run).label("launches_this_run"),
+        sa.func.count().filter(stops, of_this_run).label("stops_this_run"),
+        sa.func.count().filter(launches, last_hour).label("launches_last_hour"),
+        _booked("fleet", spend.c.usd).label("fleet_usd"),
+        _unbooked().label("unbooked_usd"),
+        _booked("model", spend.c.tokens).label("model_tokens"),
+        open_alerts.scalar_subquery().label("open_alerts"),
+    ).where(actions.c.agent_id == _AGENT, actions.c.state.in_(EFFECTS), sa.or_(of_this_run, last_hour))
+
+
+_NUMBERS = _numbers()
+
+_EXCLUDED = (
+    sa.select(hosts.c.machine_id, sa.func.max(hosts.c.excluded_until))
+    .where(hosts.c.agent_id == _AGENT, hosts.c.excluded_until > sa.bindparam("now"))
+    .group_by(hosts.c.machine_id)
+)
+
+_DENIED = sa.select(actions.c.args["offer_id"].astext).where(
+    actions.c.agent_id == _AGENT,
+    actions.c.kind == "launch",
+    actions.c.state == ActionState.FAILED,
+    actions.c.error.startswith("OfferGone"),
+    actions.c.created_at > sa.bindparam("denied_since"),
+)
+
+
+async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, now: datetime) -> Pulse:
+    """The counts of this moment."""
+    today = now.astimezone(UTC).date()
+    given = {
+        "agent": agent_id,
+        "run": run_id,
+        "now": now,
+        "hour_ago": now - timedelta(hours=1),
+        "today": today,
+        "midnight": datetime.combine(today, time.min, tzinfo=UTC),
+    }
+    numbers = (await connection.execute(_NUMBERS, given)).one()
+    excluded = (await connection.execute(_EXCLUDED, {"agent": agent_id, "now": now})).all()
+    denied = await connection.scalars(_DENIED, {"agent": agent_id, "denied_since": now - DENIED_FOR})
+    return Pulse(
+        launches_this_run=numbers.launches_this_run,
+        stops_this_run=numbers.stops_this_run,
+        launches_last_hour=numbers.launches_last_hour,
+        usd_spent_today=Decimal(numbers.fleet_usd or 0) + Decimal(numbers.unbooked_usd or 0),
+        model_tokens_today=numbers.model_tokens or 0,
+        hosts_excluded={row[0]: row[1] for row in excluded},
+        offers_denied=frozenset(denied.all()),
+        open_alerts=numbers.open_alerts,
+    )

@@ -1,0 +1,46 @@
+"""One answer of the model: counted when asked for, paid for when it is there, its failures told from all others."""
+
+from fleetagent.agent.transcript import Transcript
+from fleetagent.domain.model import ModelRequest, Reply
+from fleetagent.domain.records import Spent
+from fleetagent.errors import BadReply, BadResource, FleetAgentError, PromptTooLong, TryLater
+from fleetagent.ports import Model
+
+
+class ModelFailed(FleetAgentError):  # noqa: N818
+    """The model gave no usable answer. `reason` is a CamelCase word; the message says what to do."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+UNAVAILABLE = "Unavailable"
+BAD_REPLY = "BadReply"
+
+
+async def ask(transcript: Transcript, model: Model, request: ModelRequest, estimated: int) -> Reply:
+    """The answer to `request`, of about `estimated` tokens. `ModelFailed`, or `PromptTooLong`."""
+    transcript.spent += Spent(model_calls=1)
+    endpoint = transcript.subject.spec.model
+    try:
+        reply = await model.reply(request)
+    except PromptTooLong as error:
+        transcript.learn_window(error.limit_tokens)
+        raise
+    except BadResource as error:
+        raise ModelFailed(error.reason, str(error)) from error
+    except BadReply as error:
+        raise ModelFailed(
+            BAD_REPLY,
+            f"{error}; the next run asks again. If it lasts, see that the server of {endpoint.base_url} serves "
+            f"{endpoint.name} with tools",
+        ) from error
+    except TryLater as error:
+        raise ModelFailed(
+            UNAVAILABLE,
+            f"{error}; the next run asks again. If it lasts, see that {endpoint.base_url} is up, or raise "
+            "spec.model.timeout if it is slow",
+        ) from error
+    await transcript.pay(reply, estimated)
+    return reply

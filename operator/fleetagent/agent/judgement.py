@@ -1,0 +1,61 @@
+"""What a run was: judged by what was written down, never by what was said."""
+
+from dataclasses import dataclass
+
+from fleetagent.agent.desk import Desk
+from fleetagent.agent.loop import Ending
+from fleetagent.agent.subject import Subject
+from fleetagent.domain.records import Action, ActionState, Outcome, Pulse
+from fleetagent.domain.schedule import Trigger
+
+EFFECTS = frozenset({ActionState.DONE, ActionState.UNKNOWN, ActionState.INTENDED})
+"""States of an action that has, or may have, changed the fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a run failed: the outcome, a CamelCase reason, a sentence."""
+
+    outcome: Outcome
+    reason: str
+    sentence: str
+    is_models: bool = True
+
+
+def budget_used_up(subject: Subject, pulse: Pulse) -> Trouble | None:
+    """Why the model may not be asked any more today, or None."""
+    most = subject.spec.budget.model_tokens_per_day
+    if most is None or pulse.model_tokens_today < most:
+        return None
+    sentence = f"{pulse.model_tokens_today} of {most} model tokens are used up today (spec.budget.modelTokensPerDay)"
+    return Trouble(Outcome.FAILED, "TokensUsedUp", sentence)
+
+
+def outcome_of(ending: Ending, actions: tuple[Action, ...]) -> Outcome:
+    """How a run ended that had no trouble: by its end and by the ledger."""
+    states = {a.state for a in actions}
+    if not ending.done:
+        return Outcome.NO_PROGRESS
+    if states & {ActionState.UNKNOWN, ActionState.INTENDED}:
+        return Outcome.UNCLEAR
+    if ActionState.DONE in states:
+        return Outcome.ACTED
+    return Outcome.REFUSED if states & {ActionState.REFUSED, ActionState.FAILED} else Outcome.HELD
+
+
+def is_quiet(desk: Desk, actions: tuple[Action, ...]) -> bool:
+    """Nothing in it but looking; judged by what was written, never by wording."""
+    calls = desk.run.calls
+    spoken = any(p.kind is Trigger.FEEDBACK for p in calls.pending)
+    return not (actions or desk.wakes_changed or desk.alerts_raised or calls.wakes or spoken)
+
+
+def summary_of(ending: Ending, trouble: Trouble | None, actions: tuple[Action, ...]) -> str:
+    """One line for people: what was done and refused, then the model's own words."""
+    if trouble is not None:
+        return f"{trouble.reason}: {trouble.sentence}"[:500]
+    done = [f"{a.kind} {a.provider_ref or a.label}" for a in actions if a.state in EFFECTS]
+    refused = [f"{a.kind} refused ({a.refusal_code})" for a in actions if a.state is ActionState.REFUSED]
+    facts = ", ".join([*done, *refused])
+    words = ending.text or ending.because or ""
+    return (f"{facts}. {words}" if facts else words)[:500] or "held"

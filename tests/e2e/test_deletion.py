@@ -1,0 +1,115 @@
+"""What becomes of the machines when the resource goes, and the ways out when they cannot be destroyed."""
+
+from support.asking import BY_HAND, LOOK, ask, codes, launch, offers
+from support.servers import MARKET_KEY
+from support.stage import NAME, Stage
+
+BUSY = {"proofsPerHour": 5000}
+
+
+def delete(stage: Stage) -> None:
+    """As a person does who does not wait."""
+    stage.cluster.kubectl("-n", stage.namespace, "delete", "fleetagent", NAME, "--wait=false")
+
+
+def wait_until_gone(stage: Stage, within_s: float = 60) -> None:
+    stage.wait_for(lambda: not stage.resource(), "the resource is gone", within_s)
+
+
+def a_fleet(stage: Stage, machines: int = 2) -> None:
+    """So many machines of ours, bought by a run."""
+    stage.start_operator()
+    ask(stage, [LOOK], target=BUSY)
+    bought = ask(stage, [LOOK], [launch(offer) for offer in offers(stage)[:machines]])
+    assert codes(bought) == ["done"] * machines
+
+
+def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone(calm: Stage) -> None:
+    stage = calm
+    a_fleet(stage)
+    faults = {"destroy": [{"kind": "http_500", "times": 4}, {"kind": "destroyed_then_504", "times": 1}]}
+    stage.market.put("faults", {**faults, "read_lag": {"destroy_seconds": 2}})
+
+    delete(stage)
+    stage.wait_for(lambda: not stage.market.live(), "both are destroyed")
+    assert stage.resource()["metadata"]["finalizers"]
+    wait_until_gone(stage)
+
+    assert {r["phase"] for r in stage.rows("SELECT phase FROM instances")} == {"gone"}
+    stops = stage.rows("SELECT * FROM actions WHERE kind = 'stop'")
+    assert [(a["by"], a["state"]) for a in stops] == [("deletion", "done")] * 2
+    last = stage.runs()[-1]["run_id"]
+    ask(stage, [LOOK], target=BUSY)
+    assert [r["run_id"] for r in stage.runs()] == list(range(1, last + 2))
+    stage.wait_for_books()
+
+
+def test_a_machine_that_no_list_has_shown_yet_is_destroyed_with_the_others(calm: Stage) -> None:
+    stage = calm
+    stage.market.put("faults", {"create": {"kind": "slow", "seconds": 4, "skip": 1}, "read_lag": {"create_seconds": 5}})
+    stage.start_operator(settling_seconds="15")
+    ask(stage, [LOOK], target=BUSY)
+    shown = offers(stage)
+    said = [{"calls": [LOOK]}, {"calls": [launch(shown[0]), launch(shown[1])]}]
+    stage.model.put("script", [*said, *[{"reply": {"content": "done"}}] * 3])
+    stage.annotate(requested_at="buy")
+    stage.wait_for(lambda: len(stage.market.live()) == 2, "the second create is under way")
+
+    delete(stage)
+    wait_until_gone(stage)
+
+    assert stage.market.live() == []
+    assert stage.market.get("state")["created"] == 2
+    stage.wait_for_books()
+
+
+def test_a_market_that_is_down_keeps_the_resource_until_somebody_gives_the_machines_up(calm: Stage) -> None:
+    stage = calm
+    a_fleet(stage)
+    machine = str(stage.market.live()[0]["id"])
+    stage.market.put("faults", {"list": "http_410", "destroy": "http_500"})
+
+    delete(stage)
+    stage.wait_for(lambda: stage.events("DeletionWaits"), "an Event says what keeps it")
+    said = stage.events("DeletionWaits")[0]
+    assert machine in said
+    assert "fleetagent.dev/abandon=yes" in said
+    stage.wait_for(lambda: len(stage.events("DeletionWaits")) > 1, "it is said again", 90)
+    assert stage.resource()["metadata"]["finalizers"]
+
+    stage.annotate(abandon="yes")
+    wait_until_gone(stage)
+    assert [m for m in stage.events("MachinesAbandoned") if machine in m]
+    assert len(stage.market.live()) == 2
+    assert len(stage.events("DeletionWaits")) <= 4, "not at every step"
+
+
+def test_the_last_key_is_used_when_the_secret_goes_first(calm: Stage) -> None:
+    stage = calm
+    a_fleet(stage)
+    stage.cluster.kubectl("-n", stage.namespace, "delete", "secret", "vast")
+    stage.wait_for(lambda: stage.condition("FleetKnown")["reason"] == "SecretMissing", "the Secret is missed")
+
+    delete(stage)
+    wait_until_gone(stage)
+
+    assert stage.market.live() == []
+    stage.wait_for_books()
+
+
+def test_an_agent_that_never_had_a_machine_goes_at_once_whatever_is_wrong_with_it(calm: Stage) -> None:
+    stage = calm
+    stage.start_operator()
+    stage.cluster.kubectl("-n", stage.namespace, "delete", "secret", "vast")
+    stage.apply(spec={"schedule": BY_HAND})
+    stage.wait_for(lambda: stage.condition("FleetKnown").get("reason") == "SecretMissing", "the Secret is missed")
+    delete(stage)
+    wait_until_gone(stage, 20)
+
+    secret = ("-n", stage.namespace, "create", "secret", "generic", "vast")
+    stage.cluster.kubectl(*secret, "--from-literal=api-key=wrong-key")
+    stage.apply(spec={"schedule": BY_HAND})
+    stage.wait_for(lambda: stage.condition("FleetKnown").get("reason") == "MarketKeyRefused", "the key is refused")
+    assert MARKET_KEY not in stage.log()
+    delete(stage)
+    wait_until_gone(stage, 20)

@@ -1,0 +1,128 @@
+"""The conversation in Postgres: append-only, fenced, and nothing that a model said can break it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.records import AgentRecord, Lease, Run, Spent
+from fleetagent.domain.schedule import Trigger
+from support.conversation_contract import COST, ConversationContract, Side, compact, said
+from support.stores import HELD, NOON, Process, a_process
+
+
+class RealHands:
+    def __init__(self, process: Process, other: Process) -> None:
+        self.process, self.other = process, other
+
+    async def start(self) -> Run:
+        return await self.process.start(Trigger.SCHEDULE)
+
+    async def end(self, run: Run, *, quiet: bool) -> None:
+        await self.process.conclude(run, quiet=quiet)
+
+    async def interrupt(self, run: Run) -> None:
+        await self.process.runs.interrupt(run, "cancelled")
+
+    async def reset(self) -> None:
+        owner = Lease(
+            (await self.record()).id, (await self.process.rows("SELECT lease_token FROM agents"))[0]["lease_token"]
+        )
+        await self.process.agents.start_session(owner, {})
+
+    async def lose_the_lease(self) -> None:
+        await self.process.rows("UPDATE agents SET lease_until = now() - interval '1 s' RETURNING id")
+        assert await self.other.agents.take_lease((await self.record()).id) is not None
+
+    async def record(self) -> AgentRecord:
+        return await self.process.agent()
+
+    async def stored(self) -> list[tuple[str, str | None]]:
+        rows = await self.process.rows("SELECT content, left_prompt_because FROM messages ORDER BY id")
+        return [(r["content"], r["left_prompt_because"]) for r in rows]
+
+    async def booked(self, run: Run) -> Spent:
+        rows = {r["run_id"]: r for r in await self.process.rows("SELECT * FROM runs")}
+        found = Spent(
+            *(rows[run.run_id][n] for n in ("model_calls", "tokens_in", "tokens_out", "tokens_cached", "usd"))
+        )
+        spend = (await self.process.rows("SELECT * FROM spend WHERE kind = 'model'"))[0]
+        assert (spend["tokens"], spend["usd"]) == (found.tokens_in + found.tokens_out, found.usd)
+        return found
+
+
+@pytest.fixture
+async def one(database_url: str) -> AsyncIterator[Process]:
+    async with a_process(database_url, lease=timedelta(seconds=60)) as process:
+        yield process
+
+
+class TestPostgres(ConversationContract):
+    @pytest.fixture
+    async def side(self, one: Process, database_url: str) -> AsyncIterator[Side]:
+        async with a_process(database_url, "two") as other:
+            await one.agent()
+            yield Side(one.conversation, RealHands(one, other))
+
+
+async def test_a_compaction_leaves_a_row_that_tells_what_it_did(one: Process) -> None:
+    run = await one.start()
+    hands = RealHands(one, one)
+
+    await compact(
+        Side(one.conversation, hands), run, method="Digest", because="it was empty", runs_left=[1, 2], summary="Fleet"
+    )
+
+    row = (await one.rows("SELECT * FROM compactions"))[0]
+    assert (row["method"], row["because"], row["runs_left"]) == ("Digest", "it was empty", [1, 2])
+    assert (row["tokens_before"], row["tokens_after"], row["summary"]) == (900, 300, "Fleet")
+
+
+async def test_a_conclusion_books_only_what_was_not_booked_answer_by_answer(one: Process) -> None:
+    run = await one.start()
+    await one.conversation.book(run, COST)
+    whole: dict[str, Any] = {
+        "tokens_in": 1_500,
+        "tokens_out": 50,
+        "tokens_cached": 10,
+        "usd": Decimal("0.7"),
+        "model_calls": 2,
+    }
+
+    await one.runs.conclude(run, replace(HELD, **whole))
+
+    spend = (await one.rows("SELECT * FROM spend WHERE kind = 'model'"))[0]
+    assert (spend["tokens"], spend["usd"]) == (1_550, Decimal("0.7"))
+    assert (await one.rows("SELECT usd, tokens_in FROM runs"))[0] == {"usd": Decimal("0.7"), "tokens_in": 1_500}
+
+
+async def test_an_interrupted_run_has_paid_too(one: Process) -> None:
+    run = await one.start()
+    await one.conversation.book(run, COST)
+
+    await one.runs.interrupt(run, "cancelled")
+
+    assert await RealHands(one, one).booked(run) == COST
+    assert (await one.ledger.pulse(run.agent_id, 0, NOON)).model_tokens_today == 1_050
+
+
+async def test_people_are_told_how_many_of_their_words_a_compaction_dropped(one: Process) -> None:
+    run = await one.start()
+    await one.conversation.append(run, [said(run, f"words {n}", Kind.FEEDBACK) for n in range(3)])
+
+    await compact(Side(one.conversation, RealHands(one, one)), run, leaving_seqs=[1, 2])
+
+    assert (await one.agent()).session.feedback_dropped == 2
+
+
+async def test_a_megabyte_and_every_script_come_back_as_they_were(one: Process) -> None:
+    run = await one.start()
+    text = "ü漢字🤖\u202e" * 40_000
+
+    await one.conversation.append(run, [Message(run.run_id, Kind.OBSERVATION, "user", text)])
+
+    assert (await one.conversation.in_prompt(run.session_id))[0].content == text

@@ -1,0 +1,66 @@
+"""A database that goes or does not answer is `TryLater`: soon, in words, and well again by itself."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from fleetagent.adapters.postgres.database import Database
+from fleetagent.adapters.postgres.engine import TRUSTED_SECONDS, open_engine
+from fleetagent.dev.postgres import EmbeddedPostgres
+from fleetagent.errors import TryLater
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """With a second's patience."""
+    engine = open_engine(database_url, pool_size=2)
+    yield Database(engine, longest_seconds=1)
+    await engine.dispose()
+
+
+async def count_agents(database: Database) -> int:
+    """Any statement of ours."""
+    async with database.transaction() as connection:
+        return int(await connection.scalar(sa.text("SELECT count(*) FROM agents")) or 0)
+
+
+async def test_a_statement_that_is_not_answered_does_not_keep_us(database: Database, database_url: str) -> None:
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE agents IN ACCESS EXCLUSIVE MODE")
+        began = time.monotonic()
+        with pytest.raises(TryLater, match="database: no answer in time"):
+            await count_agents(database)
+        assert time.monotonic() - began < 10
+
+    assert await count_agents(database) == 0
+
+
+async def test_connections_that_the_server_ended_are_replaced_unseen(
+    database: Database, database_url: str, postgres_server: EmbeddedPostgres
+) -> None:
+    assert await count_agents(database) == 0
+    name = urlsplit(database_url).path.removeprefix("/")
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        ended = "SELECT bool_and(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = %s"
+        assert admin.execute(ended, (name,)).fetchone() == (True,)
+    await asyncio.sleep(TRUSTED_SECONDS)  # one that was in use a moment ago is taken as it is
+
+    assert await count_agents(database) == 0
+
+
+async def test_a_database_that_lets_nobody_in_says_so(
+    database: Database, database_url: str, postgres_server: EmbeddedPostgres
+) -> None:
+    name = urlsplit(database_url).path.removeprefix("/")
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        with pytest.raises(TryLater, match="not currently accepting connections"):
+            await count_agents(database)
+        admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+    assert await count_agents(database) == 0

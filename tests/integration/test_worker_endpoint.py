@@ -1,0 +1,208 @@
+"""What rented machines report, over HTTP and into Postgres: only forward, a repeat is a no-op, strangers are nobody."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from fleetagent.adapters.postgres.worker_tokens import token_hash
+from fleetagent.adapters.postgres.workers import PostgresWorkers
+from fleetagent.domain.records import AgentKey, Run
+from fleetagent.entrypoints.listen import listening
+from fleetagent.entrypoints.workers import WorkerEndpoint
+from support.ledger import launched
+from support.stores import KEY, NOON, Process, a_process
+
+TOKEN = "abcdefghijklmnopqrstuvwxyz012345"
+
+
+@dataclass
+class Nudges:
+    """Stands for the keepers: remembers whom it was asked to look at."""
+
+    heard: list[AgentKey] = field(default_factory=list)
+
+    def nudge(self, key: AgentKey) -> None:
+        self.heard.append(key)
+
+
+@dataclass
+class Workers:
+    """The endpoint on a port of its own, with one machine that waits for its worker and needs 50 proofs/h."""
+
+    http: httpx.AsyncClient
+    process: Process
+    run: Run
+    nudges: Nudges
+
+    async def say(self, call: str, body: Any = None, token: str = TOKEN, **raw: Any) -> httpx.Response:
+        sent = raw or {"json": body}
+        return await self.http.post(f"/workers/{token}/{call}", **sent)
+
+    async def register(self) -> str:
+        answer = await self.say("register", {"label": "C.9001", "min_rate": 50})
+        uuid: str = answer.json()["uuid"]
+        return uuid
+
+    async def machine(self) -> dict[str, Any]:
+        (row,) = await self.process.rows("SELECT * FROM instances")
+        return row
+
+    async def news(self) -> list[str]:
+        return [row["words"] for row in await self.process.rows("SELECT words FROM triggers ORDER BY id")]
+
+
+@pytest.fixture
+async def workers(database_url: str) -> AsyncIterator[Workers]:
+    async with a_process(database_url) as process:
+        run = await process.start()
+        await launched(process, run, worker_token_hash=token_hash(TOKEN), min_rate=50)
+        nudges = Nudges()
+        app = WorkerEndpoint(PostgresWorkers(process.database), nudges, lambda: NOON).app()
+        async with (
+            listening(app, "127.0.0.1", 0, what="workers") as port,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
+        ):
+            yield Workers(http, process, run, nudges)
+
+
+async def test_a_worker_goes_from_registered_to_proving_and_each_step_said_twice_is_said_once(workers: Workers) -> None:
+    answers = []
+    uuid = await workers.register()
+    for call, more in (("register", {}), ("param-done", {}), ("bench-done", {"rate": 77.5}), ("running", {})):
+        body = {"uuid": uuid, "label": "C.9001", "min_rate": 50, **more}
+        answers += [(await workers.say(call, body)).json() for _ in range(2)]
+
+    assert answers[0] == answers[1] == {"uuid": uuid, "runner_id": answers[0]["runner_id"]}
+    assert answers[2:] == [{"ok": True}] * 2 + [{"ok": True, "passed": True}] * 2 + [{"ok": True}] * 2
+    machine = await workers.machine()
+    assert [phase for phase, _ in machine["timeline"]] == ["requested", "registered", "benchmarking", "proving"]
+    assert (machine["measured_rate"], machine["worker_label"]) == (77.5, "C.9001")
+    assert await workers.news() == ["machine 9001 proves at 77.5 p/h (expected 95)"]
+    assert (await workers.process.rows("SELECT rates FROM hosts"))[0]["rates"] == [77.5]
+    assert set(workers.nudges.heard) == {KEY}
+
+
+async def test_a_benchmark_below_the_minimum_fails_the_machine_for_good(workers: Workers) -> None:
+    uuid = await workers.register()
+
+    answers = [(await workers.say("bench-done", {"uuid": uuid, "rate": rate})).json() for rate in (49.9, 49.9, 200)]
+    again = await workers.register()
+    await workers.say("param-done", {"uuid": uuid})
+    late = (await workers.say("bench-done", {"uuid": uuid, "rate": 200})).json()
+
+    assert [*answers, late] == [{"ok": True, "passed": False}] * 4
+    assert again == uuid
+    machine = await workers.machine()
+    assert machine["failure"] == "benchmark of 49.9 p/h is below the minimum of 50"
+    assert machine["phase"] != "proving"
+    assert len(await workers.news()) == 1
+
+
+async def test_the_minimum_itself_is_enough(workers: Workers) -> None:
+    uuid = await workers.register()
+
+    answer = (await workers.say("bench-done", {"uuid": uuid, "rate": 50})).json()
+
+    assert answer == {"ok": True, "passed": True}
+    assert (await workers.machine())["phase"] == "proving"
+
+
+async def test_a_proving_machine_that_registers_again_has_restarted(workers: Workers) -> None:
+    uuid = await workers.register()
+    await workers.say("bench-done", {"uuid": uuid, "rate": 80})
+
+    assert await workers.register() == uuid
+    assert (await workers.say("running", {"uuid": uuid})).json() == {"ok": False}
+    machine = await workers.machine()
+    assert machine["phase"] == "registered"
+    assert await workers.news() == ["machine 9001 proves at 80 p/h (expected 95)", "machine 9001 has restarted"]
+
+    await workers.say("param-done", {"uuid": uuid})
+    await workers.say("bench-done", {"uuid": uuid, "rate": 90})
+    assert (await workers.machine())["measured_rate"] == 90
+
+
+@pytest.mark.parametrize("phase", ["stopping", "gone", "failed"])
+async def test_a_machine_that_has_ended_is_not_revived_by_a_late_report(workers: Workers, phase: str) -> None:
+    uuid = await workers.register()
+    async with workers.process.database.transaction() as connection:
+        await connection.execute(sa.text("UPDATE instances SET phase = :phase"), {"phase": phase})
+
+    late = [
+        await workers.say(call, {"uuid": uuid, "label": "C.9001", "rate": 90})
+        for call in ("register", "param-done", "bench-done", "running")
+    ]
+
+    assert [answer.status_code for answer in late] == [404] * 4
+    assert ((await workers.machine())["phase"], await workers.news()) == (phase, [])
+
+
+async def test_who_does_not_know_the_secret_is_nobody(workers: Workers) -> None:
+    uuid = await workers.register()
+    strangers = [
+        await workers.say("register", {"label": "fa/0123456789ab/intent000001"}, token="x" * 32),
+        await workers.say("register", {"label": "C.9001"}, token=token_hash(TOKEN)),
+        await workers.say("bench-done", {"uuid": uuid, "rate": 90}, token="x" * 32),
+        await workers.say("bench-done", {"uuid": str(uuid4()), "rate": 90}),
+        await workers.say("running", {"uuid": "\x00\ud800'; --"}),
+        await workers.say("bench-done", {"uuid": f"{{{UUID(uuid).hex}}}"[:-1], "rate": 90}),
+    ]
+
+    assert [answer.status_code for answer in strangers] == [404] * 6
+    assert TOKEN not in "".join(answer.text for answer in strangers)
+    assert (await workers.machine())["phase"] == "registered"
+
+
+@pytest.mark.parametrize(
+    "rate", ["80", None, True, -1, 1e9, "NaN", [80]], ids=["text", "null", "true", "negative", "huge", "NaN", "list"]
+)
+async def test_a_rate_that_is_no_rate_is_refused_and_changes_nothing(workers: Workers, rate: object) -> None:
+    uuid = await workers.register()
+    before = await workers.machine()
+
+    answer = await workers.say("bench-done", {"uuid": uuid, "rate": rate})
+
+    assert (answer.status_code, answer.json()) == (400, {"error": "rate must be a number of proofs per hour"})
+    assert await workers.machine() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not json", b"[]", b'{"label": 7}', b'{"label": ""}', b"[" * 9000, b'{"label": "' + b"x" * 20_000 + b'"}'],
+    ids=["nothing", "no JSON", "a list", "a number", "empty", "deep", "long"],
+)
+async def test_a_body_that_makes_no_sense_is_a_400_that_says_why(workers: Workers, content: bytes) -> None:
+    answer = await workers.say("register", content=content)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+    assert (await workers.machine())["phase"] == "requested"
+
+
+@pytest.mark.parametrize("rate", [b"NaN", b"Infinity", b"1e400", b"9" * 400])
+async def test_numbers_that_json_allows_and_nobody_measures_are_refused(workers: Workers, rate: bytes) -> None:
+    uuid = await workers.register()
+
+    answer = await workers.say("bench-done", content=b'{"uuid": "%s", "rate": %s}' % (uuid.encode(), rate))
+
+    assert answer.status_code == 400
+
+
+async def test_a_label_is_recorded_in_clean_letters_and_never_trusted(workers: Workers) -> None:
+    await workers.say("register", {"label": "evil\x00\u202e\ud800" + "x" * 200})
+
+    label = (await workers.machine())["worker_label"]
+    assert label.startswith("evil")
+    assert len(label) <= 100
+    assert "\u202e" not in label
+
+
+async def test_other_methods_and_paths_are_not_there(workers: Workers) -> None:
+    assert (await workers.http.get(f"/workers/{TOKEN}/register")).status_code == 405
+    assert (await workers.say("destroy", {})).status_code == 404
+    assert (await workers.http.post("/workers/register", json={})).status_code == 404

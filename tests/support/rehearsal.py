@@ -1,0 +1,100 @@
+"""Runs of one agent without a cluster: the real story of a run on whatever memory and model a test brings."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, cast
+
+from fleetagent.adapters.tokens import TiktokenTokens
+from fleetagent.agent.compact import Compact
+from fleetagent.agent.compose import Compose
+from fleetagent.agent.desk import Desk, Secret, Services
+from fleetagent.agent.effects import Effects
+from fleetagent.agent.loop import Loop
+from fleetagent.agent.subject import Subject
+from fleetagent.agent.toolbox import Toolbox
+from fleetagent.agent.tools import TOOLS, Arguments, Tool
+from fleetagent.agent.turn import Ended, Turn
+from fleetagent.domain.model import JsonObject
+from fleetagent.domain.observation import Observation
+from fleetagent.domain.records import Lease, Pulse
+from fleetagent.domain.resource import FleetAgent
+from fleetagent.domain.schedule import Trigger
+from fleetagent.ports import Model
+from support.fakes import FakeWorlds, QuietCluster
+from support.fleets import NOW, an_instance, an_observation
+from support.manifests import a_fleet_agent
+from support.memory import Memory
+
+COUNT = lru_cache(maxsize=10_000)(TiktokenTokens().estimate)
+
+
+def a_tool(name: str, answer: Any) -> Tool:
+    """A tool without arguments; `answer` is what it says, or a function of the desk that does something first."""
+
+    async def said(desk: Desk, _: Arguments, __: str) -> JsonObject:
+        found = await answer(desk) if callable(answer) else answer
+        return cast("JsonObject", found)
+
+    return Tool(name, f"Says what the test wants: {name}.", Arguments, said)
+
+
+def turn_on(agents: Any, conversation: Any, services: Services, tools: tuple[Tool, ...]) -> Turn:
+    """The real run on these parts."""
+    toolbox = Toolbox(tools)
+    return Turn(
+        agents=agents,
+        runs=services.runs,
+        ledger=services.ledger,
+        worlds=services.worlds,
+        services=services,
+        compose=Compose(conversation, COUNT, toolbox.schemas),
+        loop=Loop(toolbox, Compact(conversation, services.cluster), timedelta(minutes=30)),
+        now=services.now,
+        renew_every=timedelta(hours=1),
+    )
+
+
+@dataclass
+class Rehearsal:
+    """Runs on fakes alone. What is seen is a fleet on target, unless told otherwise."""
+
+    model: Model | Exception
+    tools: tuple[Tool, ...] = TOOLS
+    spec: dict[str, Any] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    cluster: QuietCluster = field(default_factory=QuietCluster)
+    seen: Observation = field(default_factory=lambda: an_observation(an_instance(), wanted=100))
+    market: Any = None
+    now: datetime = NOW
+
+    @property
+    def agent(self) -> FleetAgent:
+        """The resource."""
+        return a_fleet_agent(spec=self.spec)
+
+    async def observe(self, subject: Subject, lease: Lease, run_id: int = 0) -> tuple[Observation, Pulse]:
+        """What is seen now."""
+        del subject, lease
+        return self.seen, await self.memory.pulse(1, run_id, self.now)
+
+    async def run(self, *kinds: Trigger) -> Ended:
+        """One run from claim to conclusion."""
+        memory: Any = self.memory
+        observe: Any = self.observe
+        worlds = FakeWorlds(self.model, self.market)
+        services = Services(
+            worlds=worlds,
+            runs=memory,
+            ledger=memory,
+            cluster=self.cluster,
+            effects=Effects(memory, memory, lambda: self.now),
+            observe=observe,
+            now=lambda: self.now,
+            new_secret=lambda: Secret("token", "hash"),
+            worker_url=None,
+        )
+        turn = turn_on(memory, memory, services, self.tools)
+        subject = Subject(self.agent, self.memory.record(), "fa/test/")
+        lease = Lease(1, self.memory.token)
+        return await turn.take(subject, lease, kinds or (Trigger.SCHEDULE,), lambda newest: newest)
