@@ -21,14 +21,19 @@ READY_SECONDS = 60.0
 LOOKS_AFTER_SECONDS = 0.06  # later than a floor usually needs, so that looking does not slow it down
 
 
-def kopf_floor() -> list[str]:
-    """The command of the Python floor."""
+def commands() -> dict[str, list[str]]:
+    """Of both floors, by name; without Go only the Python one."""
     quiet = ["--standalone", "--quiet", "--namespace", NAMESPACE]
-    return [sys.executable, "-m", "kopf", "run", *quiet, str(FLOORS / "kopf_floor.py")]
+    found = {"kopf": [sys.executable, "-m", "kopf", "run", *quiet, str(FLOORS / "kopf_floor.py")]}
+    if (program := _controller_floor()) is not None:
+        found["controller-runtime"] = [str(program)]
+    else:
+        say("no Go: the controller-runtime floor is left out")
+    return found
 
 
-def controller_floor() -> list[str] | None:
-    """The command of the Go floor, built once into the user's cache; None where there is no Go."""
+def _controller_floor() -> Path | None:
+    """Built once into the user's cache; None where there is no Go."""
     module = FLOORS / "controller"
     sources = b"".join((module / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -45,7 +50,7 @@ def controller_floor() -> list[str] | None:
         build = [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(unfinished), "."]
         subprocess.run(build, cwd=module, env=variables, check=True)
         unfinished.replace(program)
-    return [str(program)]
+    return program
 
 
 @contextmanager

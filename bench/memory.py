@@ -27,15 +27,13 @@ class Idler:
 
 def measure() -> Table:
     """The operator with one agent after its first runs, then the floors with the same resource."""
-    idlers = []
+    idlers, commands = [], floor.commands()
     with a_world() as stage, Annotator.of(stage.cluster) as annotator:
         operator = stage.start_operator(**PACE)
         a_settled_fleet(stage)
         idlers.append(_idle("ours", operator.pid))
         stage.kill_operator()
-        for name, command in (("kopf", floor.kopf_floor()), ("controller-runtime", floor.controller_floor())):
-            if command is None:
-                continue
+        for name, command in commands.items():
             with floor.running(command, stage, f"{stage.model.url}/chat/completions") as process:
                 floor.wait_until_ready(process, stage, annotator)
                 idlers.append(_idle(f"floor: {name}", process.pid))

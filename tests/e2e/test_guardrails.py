@@ -80,6 +80,37 @@ def test_money_and_target_refuse_what_a_model_wants_beyond_them(stage: Stage, sh
     stage.check_books()
 
 
+def test_a_cap_that_is_lowered_stops_no_machine_and_is_told_until_it_holds_again(
+    stage: Stage, shown: list[str]
+) -> None:
+    assert codes(ask(stage, [LOOK], [launch(shown[0])])) == ["done"]
+
+    ask(stage, [LOOK], budget={"fleetUsdPerHour": "0.05"})
+    stage.wait_for(lambda: stage.condition("WithinBudget").get("reason") == "OverBudget", "the overrun is said")
+    assert [a["code"] for a in stage.rows("SELECT code FROM alerts WHERE state = 'open'")] == ["OverBudget"]
+    assert len(stage.market.live()) == 1
+
+    ask(stage, [LOOK], budget={"fleetUsdPerHour": "4.00"})
+    stage.wait_for(lambda: stage.condition("WithinBudget")["status"] == "True", "the cap holds again")
+    assert [a["state"] for a in stage.rows("SELECT state FROM alerts")] == ["resolved"]
+    stage.check_books()
+
+
+def test_a_model_that_fails_after_its_launch_has_launched_once(stage: Stage, shown: list[str]) -> None:
+    said = [{"calls": [LOOK]}, {"calls": [launch(shown[0])]}, *[{"status": 500, "body": "out of memory"}] * 12]
+    stage.model.put("script", said)
+
+    stage.annotate(requested_at="and fail")
+    stage.wait_for(lambda: stage.runs()[-1]["outcome"] == "Failed", "the run has failed", 90)
+    stage.model.put("script", [])
+    again = ask(stage, [LOOK], [launch(shown[0])])
+
+    assert codes(again) == ["OfferNotSeen"]  # the market offers it no more: it is ours
+    assert stage.market.get("state")["calls"]["create"] == 1
+    assert [m["label"] for m in stage.market.live()] == [r["label"] for r in stage.rows("SELECT label FROM instances")]
+    stage.check_books()
+
+
 def test_an_offer_that_is_gone_costs_nothing_and_the_run_goes_on_with_another(stage: Stage, shown: list[str]) -> None:
     gone = [{"kind": f"no_such_ask_{status}", "times": 1} for status in (404, 410, 400)]
     stage.market.put("faults", {"create": gone})

@@ -227,3 +227,17 @@ async def test_the_account_is_remembered_from_the_first_look_until_somebody_deci
     assert (await one.agent()).account_id == "1"
     await one.agents.remember_account(lease, "2", instead_of="1")
     assert (await one.agent()).account_id == "2"
+
+
+async def test_an_alert_of_ours_that_was_acknowledged_is_not_raised_again_before_it_was_over(one: Process) -> None:
+    agent_id = (await one.agent()).id
+    alert = ("FleetUnknown", "warning", "the list cannot be read")
+
+    first = await one.runs.raise_alert(agent_id, 0, *alert)
+    assert first is not None
+    await one.runs.acknowledge(agent_id, first, "known outage", "value")
+    assert await one.runs.raise_alert(agent_id, 0, *alert) is None
+
+    await one.runs.resolve_alerts(agent_id, "FleetUnknown")
+    assert await one.runs.raise_alert(agent_id, 0, *alert) is not None
+    assert [r["state"] for r in await one.rows("SELECT state FROM alerts ORDER BY id")] == ["resolved", "open"]

@@ -1,9 +1,12 @@
 """What rented machines report, over HTTP and into Postgres: only forward, a repeat is a no-op, strangers are nobody."""
 
+import itertools
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -40,7 +43,7 @@ class Workers:
     nudges: Nudges
 
     async def say(self, call: str, body: Any = None, token: str = TOKEN, **raw: Any) -> httpx.Response:
-        sent = raw or {"json": body}
+        sent = raw or {"content": json.dumps(body)}  # as many clients write it: every letter is ASCII on the wire
         return await self.http.post(f"/workers/{token}/{call}", **sent)
 
     async def register(self) -> str:
@@ -61,8 +64,8 @@ async def workers(database_url: str) -> AsyncIterator[Workers]:
     async with a_process(database_url) as process:
         run = await process.start()
         await launched(process, run, worker_token_hash=token_hash(TOKEN), min_rate=50)
-        nudges = Nudges()
-        app = WorkerEndpoint(PostgresWorkers(process.database), nudges, lambda: NOON).app()
+        nudges, clock = Nudges(), (NOON + timedelta(seconds=n) for n in itertools.count())
+        app = WorkerEndpoint(PostgresWorkers(process.database), nudges, lambda: next(clock)).app()
         async with (
             listening(app, "127.0.0.1", 0, what="workers") as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
@@ -150,47 +153,32 @@ async def test_who_does_not_know_the_secret_is_nobody(workers: Workers) -> None:
         await workers.say("bench-done", {"uuid": uuid, "rate": 90}, token="x" * 32),
         await workers.say("bench-done", {"uuid": str(uuid4()), "rate": 90}),
         await workers.say("running", {"uuid": "\x00\ud800'; --"}),
-        await workers.say("bench-done", {"uuid": f"{{{UUID(uuid).hex}}}"[:-1], "rate": 90}),
     ]
 
-    assert [answer.status_code for answer in strangers] == [404] * 6
+    assert [answer.status_code for answer in strangers] == [404] * 5
     assert TOKEN not in "".join(answer.text for answer in strangers)
     assert (await workers.machine())["phase"] == "registered"
 
 
-@pytest.mark.parametrize(
-    "rate", ["80", None, True, -1, 1e9, "NaN", [80]], ids=["text", "null", "true", "negative", "huge", "NaN", "list"]
-)
-async def test_a_rate_that_is_no_rate_is_refused_and_changes_nothing(workers: Workers, rate: object) -> None:
+async def test_a_rate_that_is_no_rate_is_refused_and_changes_nothing(workers: Workers) -> None:
     uuid = await workers.register()
     before = await workers.machine()
 
-    answer = await workers.say("bench-done", {"uuid": uuid, "rate": rate})
+    for rate in (*('"80"', "null", "true", "-1", "1e9", '"NaN"', "[80]"), *("NaN", "Infinity", "1e400", "9" * 400)):
+        answer = await workers.say("bench-done", content=f'{{"uuid": "{uuid}", "rate": {rate}}}')
+        assert (answer.status_code, answer.json()) == (400, {"error": "rate must be a number of proofs per hour"}), rate
 
-    assert (answer.status_code, answer.json()) == (400, {"error": "rate must be a number of proofs per hour"})
     assert await workers.machine() == before
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"not json", b"[]", b'{"label": 7}', b'{"label": ""}', b"[" * 9000, b'{"label": "' + b"x" * 20_000 + b'"}'],
-    ids=["nothing", "no JSON", "a list", "a number", "empty", "deep", "long"],
-)
-async def test_a_body_that_makes_no_sense_is_a_400_that_says_why(workers: Workers, content: bytes) -> None:
-    answer = await workers.say("register", content=content)
+async def test_a_body_that_makes_no_sense_is_a_400_that_says_why(workers: Workers) -> None:
+    bodies = ["", "not json", "[]", "7", '{"label": 7}', '{"label": ""}', "{}", "[" * 9000, '{"label": "\xff"}'[:-3]]
+    for content in (*bodies, '{"label": "' + "x" * 20_000 + '"}'):
+        answer = await workers.say("register", content=content)
+        assert answer.status_code == 400, content[:40]
+        assert answer.json()["error"]
 
-    assert answer.status_code == 400
-    assert answer.json()["error"]
     assert (await workers.machine())["phase"] == "requested"
-
-
-@pytest.mark.parametrize("rate", [b"NaN", b"Infinity", b"1e400", b"9" * 400])
-async def test_numbers_that_json_allows_and_nobody_measures_are_refused(workers: Workers, rate: bytes) -> None:
-    uuid = await workers.register()
-
-    answer = await workers.say("bench-done", content=b'{"uuid": "%s", "rate": %s}' % (uuid.encode(), rate))
-
-    assert answer.status_code == 400
 
 
 async def test_a_label_is_recorded_in_clean_letters_and_never_trusted(workers: Workers) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ TIMEOUT_SECONDS = 15
 SECRET_LIFE_SECONDS = 15.0
 EVENTS_WAITING_AT_MOST = 500
 LONGEST_EVENT = 1000
+LONGEST_REASON = 300
 
 
 class KubernetesCluster:
@@ -81,7 +83,7 @@ class KubernetesCluster:
         except ApiException as error:
             if error.status == 404:
                 return
-            raise TryLater(f"status of {namespace}/{name}: {error.status} {clean(str(error.body), 300)}") from error
+            raise TryLater(f"status of {namespace}/{name}: {error.status} {_said(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TryLater(f"status of {namespace}/{name}: {error!r}") from error
 
@@ -141,6 +143,15 @@ class KubernetesCluster:
             return f"ConfigMap {self._home}/{STOP_CONFIG_MAP} cannot be read ({error!r})"
         reason = clean(str((found.data or {}).get("reason", "")), 200)
         return f"ConfigMap {self._home}/{STOP_CONFIG_MAP} exists" + (f": {reason}" if reason else "")
+
+
+def _said(error: ApiException) -> str:
+    """The API server's own sentence, in one line, without the JSON around it."""
+    try:
+        said = json.loads(error.body or "")["message"]
+    except (ValueError, LookupError, TypeError):
+        said = error.body or error.reason
+    return " ".join(clean(str(said), LONGEST_REASON).split())
 
 
 def _decoded(value: str | bytes) -> str:

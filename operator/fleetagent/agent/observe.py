@@ -11,13 +11,17 @@ from fleetagent.domain.fleet import Fleet, FleetUnknown
 from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Lease, Pulse
 from fleetagent.errors import BadResource, FleetAgentError, TryLater
-from fleetagent.ports import Ledger, Worlds
+from fleetagent.ports import Ledger, Runs, Worlds
+
+OVER_BUDGET = "OverBudget"
 
 
 class Observe:
     """The facts at this moment; whatever cannot be read is unknown, with the reason."""
 
-    def __init__(self, worlds: Worlds, lifecycle: Lifecycle, ledger: Ledger, now: Now) -> None:
+    def __init__(self, worlds: Worlds, lifecycle: Lifecycle, ledger: Ledger, runs: Runs, now: Now) -> None:
+        self._runs = runs
+        self._over_budget: dict[int, bool] = {}
         self._worlds = worlds
         self._lifecycle = lifecycle
         self._ledger = ledger
@@ -34,6 +38,8 @@ class Observe:
         target = effective_target(
             float(wanted.proofs_per_hour), float(wanted.tolerance_percent), limits.min_instances, demand
         )
+        if isinstance(fleet, Fleet):
+            await self._tell_overrun(subject, fleet, pulse)
         return Observation(now, fleet, demand, target, pulse.usd_spent_today, pulse.open_alerts, problem), pulse
 
     async def fleet(self, subject: Subject, lease: Lease) -> Fleet | FleetUnknown:
@@ -43,6 +49,23 @@ class Observe:
         except (BadResource, TryLater) as error:
             return await self._lifecycle.unknown(subject, str(error), reason=reason_in(error, "FleetUnknown"))
         return await self._lifecycle.look(subject, lease, market)
+
+    async def _tell_overrun(self, subject: Subject, fleet: Fleet, pulse: Pulse) -> None:
+        """Caps stop no machine, so a person must know when they do not hold; written when it changes."""
+        agent_id, budget = subject.record.id, subject.spec.budget
+        bill, today = fleet.usd_per_hour, pulse.usd_spent_today
+        over_day = budget.fleet_usd_per_day is not None and today > budget.fleet_usd_per_day
+        over = bill > budget.fleet_usd_per_hour or over_day
+        if self._over_budget.get(agent_id) is over and (pulse.open_alerts > 0) is over:
+            return  # another process may have told it otherwise meanwhile
+        if over:
+            figures = f"{bill:.2f} USD/h of {budget.fleet_usd_per_hour:.2f}, {today:.2f} USD today"
+            daily = f" of {budget.fleet_usd_per_day:.2f}" if budget.fleet_usd_per_day is not None else ""
+            words = f"over budget: {figures}{daily}; caps stop no machine: lower the target, or stop some"
+            await self._runs.raise_alert(agent_id, 0, OVER_BUDGET, "warning", words)
+        else:
+            await self._runs.resolve_alerts(agent_id, OVER_BUDGET)
+        self._over_budget[agent_id] = over
 
     async def demand(self, subject: Subject) -> Demand | DemandUnknown:
         """What the demand source says."""

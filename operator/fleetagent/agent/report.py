@@ -41,6 +41,9 @@ class Known:
     """The run that `health` speaks of."""
     conditions: tuple[Condition, ...] = ()
     written: Mapping[str, Any] | None = None
+    """What we wrote last."""
+    written_over: Mapping[str, Any] | None = None
+    """What the resource said when we wrote that; None once it has been seen to say what we wrote."""
 
     def hear_of(self, subject: Subject, last: RunReport | None) -> None:
         """Take over what the database knows of a run that was not ours, or that did not come to its end."""
@@ -81,14 +84,18 @@ class Report:
         await self._announce(meta, before, known.conditions)
         status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
         stored = _said(subject.agent.status.to_merge_patch())
-        if _said(status) == stored and (known.written is None or _said(known.written) == stored):
-            return  # both are asked: the resource may lag behind us, and others may have written since
+        if known.written is not None and _said(known.written) == stored:
+            known.written_over = None
+        if _said(status) == (stored if known.written is None else _said(known.written)):
+            lags = stored == known.written_over  # else somebody has written since
+            if _said(status) == stored or lags:
+                return
         try:
             await self._cluster.patch_status(meta.namespace, meta.name, status)
         except TryLater as error:
             log.warning("%s: status not written: %s", subject.key, error)
             return
-        known.written = status
+        known.written, known.written_over = status, stored
 
     async def complain(self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime) -> bool:
         """Write one problem, and that nothing is ready, beside the conditions that stand; whether that was new.

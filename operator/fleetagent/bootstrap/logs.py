@@ -5,6 +5,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+WAITS = "failed temporarily: "
+RESOURCES_REMEMBERED = 1000
 LIBRARIES = ("alembic", "httpcore", "httpcore2", "httpx", "httpx2", "kopf", "kubernetes", "openai", "uvicorn")
 
 
@@ -24,6 +26,29 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class OncePerResource(logging.Filter):
+    """What kopf says of a resource: with its name, and a deletion that waits once for each reason, as no error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waits_for: dict[str, str] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to show it."""
+        ref = getattr(record, "k8s_ref", None) or {}
+        said, uid = record.getMessage(), str(ref.get("uid"))
+        if ref:
+            record.msg, record.args = f"{ref.get('namespace')}/{ref.get('name')}: {said}", ()
+        if WAITS not in said:
+            return True
+        record.levelno, record.levelname = logging.INFO, "INFO"
+        known = self._waits_for.get(uid) == said
+        if len(self._waits_for) >= RESOURCES_REMEMBERED:
+            self._waits_for.clear()
+        self._waits_for[uid] = said
+        return not known
+
+
 def log_as(log_format: str) -> None:
     """Set up the root logger; libraries speak up only when something is wrong. kopf's own story is told by ours."""
     handler = logging.StreamHandler(sys.stderr)
@@ -33,3 +58,5 @@ def log_as(log_format: str) -> None:
     for noisy in LIBRARIES:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     logging.getLogger("kubernetes.aio.config").setLevel(logging.ERROR)  # what it warns of, our error says
+    kopfs = logging.getLogger("kopf.objects")
+    kopfs.filters = [OncePerResource()]

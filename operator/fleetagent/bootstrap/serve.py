@@ -17,6 +17,7 @@ from fleetagent.bootstrap.kubeapi import open_kubernetes
 from fleetagent.entrypoints import handlers
 from fleetagent.entrypoints.health import health_app
 from fleetagent.entrypoints.listen import listening
+from fleetagent.errors import CannotStart
 from fleetagent.settings import Settings, host_and_port
 
 log = logging.getLogger(__name__)
@@ -115,6 +116,8 @@ async def _watch(settings: Settings, built: Built, ready: asyncio.Event, told_to
         memo=object(),
     )
     watched.cancel()
+    if ready.is_set() and not told_to_end.is_set():
+        raise CannotStart("the watches have ended by themselves; what kopf said about it stands above")
 
 
 async def _hand_over_on_signal(

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetagent.agent.clock import Now
-from fleetagent.agent.triggers import Triggers
+from fleetagent.domain.records import AgentKey
 from fleetagent.domain.text import neutral
 from fleetagent.domain.workers import Registered, WorkerAnswer
 from fleetagent.errors import TryLater
@@ -40,6 +40,13 @@ class WorkerMemory(Protocol):
         """The worker makes proofs."""
 
 
+class Nudged(Protocol):
+    """Who wants to know that something was persisted for an agent."""
+
+    def nudge(self, key: AgentKey) -> None:
+        """Look soon at what is due for it; returns at once."""
+
+
 class BadCallError(Exception):
     """The worker's call has no sense; the sentence goes back to it."""
 
@@ -47,7 +54,7 @@ class BadCallError(Exception):
 class WorkerEndpoint:
     """Facts in, the agent nudged."""
 
-    def __init__(self, memory: WorkerMemory, triggers: Triggers, now: Now) -> None:
+    def __init__(self, memory: WorkerMemory, triggers: Nudged, now: Now) -> None:
         self._memory = memory
         self._triggers = triggers
         self._now = now

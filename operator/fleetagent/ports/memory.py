@@ -98,10 +98,10 @@ class Runs(Protocol):
         """Cancel a pending wake of this agent."""
 
     async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
-        """Open an alert; None when one of this code (and, for the model's own, this message) is open already."""
+        """Open an alert; None when one of this code is known already, or an open one of the model with this message."""
 
     async def resolve_alerts(self, agent_id: int, code: str) -> None:
-        """Close the open alerts of this code."""
+        """What they were about is over: close the alerts of this code, acknowledged or not."""
 
 
 class Conversation(Protocol):

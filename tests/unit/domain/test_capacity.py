@@ -113,6 +113,31 @@ def test_the_last_machine_is_the_cheapest_that_suffices() -> None:
     assert choice([big, small], shortfall=100.0) == ["small"]
 
 
+def test_what_is_covered_already_is_not_asked_for_again() -> None:
+    small = an_offer("small", cpu_cores=32.0, usd_per_hour="0.25")  # 60 proofs/h
+    offers = [an_offer("first", usd_per_hour="0.40"), an_offer("second", usd_per_hour="0.42"), small]
+
+    assert choice(offers, shortfall=150.0) == ["first", "small"]
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "ids"),
+    [(54.0, ["small"]), (54.1, ["big"])],
+    ids=["60 proofs/h with a chance of 0.9 are 54", "a little more is too much"],
+)
+def test_an_offer_counts_by_the_chance_that_it_arrives(shortfall: float, ids: list[str]) -> None:
+    small = an_offer("small", cpu_cores=32.0, usd_per_hour="0.25")
+
+    assert choice([small, an_offer("big", usd_per_hour="0.55")], shortfall=shortfall) == ids
+
+
+@pytest.mark.parametrize(("usd_left", "count"), [("1.00", 2), ("0.99", 1), ("0.49", 0)])
+def test_money_is_spent_to_its_last_cent_and_no_further(usd_left: str, count: int) -> None:
+    offers = [an_offer("1"), an_offer("2"), an_offer("3")]
+
+    assert len(choice(offers, shortfall=1000.0, usd_per_hour_left=Decimal(usd_left))) == count
+
+
 def test_no_host_is_chosen_twice() -> None:
     offers = [an_offer("1", machine_id="same"), an_offer("2", machine_id="same"), an_offer("3")]
 

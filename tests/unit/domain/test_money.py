@@ -49,10 +49,18 @@ def test_no_time_costs_nothing() -> None:
         ("0.50", "0.008", 0, 63),
         ("0.48", "0.008", 0, 60),
         ("0.50", None, 0, 0),
+        ("0.50", "0", 0, 0),
         ("0.50", "0.008", 80, 80),
         ("0.50", "0.008", 10, 10),
     ],
-    ids=["rounded up", "exactly", "nothing asked", "the spec's own word", "even where it asks less"],
+    ids=[
+        "rounded up",
+        "exactly",
+        "nothing asked",
+        "a proof that may cost nothing",
+        "the spec's own word",
+        "even where it asks less",
+    ],
 )
 def test_a_machine_must_earn_its_price(usd_per_hour: str, usd_per_proof: str | None, least: int, rate: int) -> None:
     budget = Decimal(usd_per_proof) if usd_per_proof else None

@@ -1,5 +1,6 @@
 """What a complete list of machines says about the ledger: nothing is taken for gone too early, none is overlooked."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -74,6 +75,12 @@ def test_a_list_that_lacks_a_machine_is_unknown_and_never_an_empty_fleet() -> No
     assert phases(found) == [Phase.PROVING]
 
 
+def test_who_got_no_answer_is_asked_again_and_who_got_one_is_not() -> None:
+    found = settled([PROVING, an_instance("2"), an_instance("3")], [], said_gone={"2"}, said_there={"3"})
+
+    assert [i.instance_id for i in found.ask] == ["1"]
+
+
 @pytest.mark.parametrize(
     ("confirmed", "said", "phase"),
     [
@@ -114,10 +121,24 @@ def test_a_new_machine_may_be_missing_for_a_while(seconds: float, known: bool) -
         (STOPPING, False, Phase.GONE, False),
         (STOPPING, True, Phase.STOPPING, False),
         (an_instance("1", Phase.STOPPING, destroy_asked_at=ago(seconds=21)), True, Phase.STOPPING, True),
+        (an_instance("1", Phase.STOPPING, destroy_asked_at=ago(seconds=20)), True, Phase.STOPPING, False),
+        (replace(STOPPING, market_status=None, requested_at=ago(seconds=119)), False, Phase.STOPPING, False),
+        (replace(STOPPING, market_status=None, requested_at=ago(seconds=120)), False, Phase.GONE, False),
+        (replace(STOPPING, requested_at=ago(seconds=119)), False, Phase.GONE, False),
         (an_instance("1", Phase.STOPPING), False, Phase.STOPPING, True),
         (an_instance("1", Phase.STOPPING), True, Phase.STOPPING, True),
     ],
-    ids=["gone", "still there", "asked long ago", "never asked and not listed", "never asked"],
+    ids=[
+        "gone",
+        "still there",
+        "asked long ago",
+        "asked a while ago",
+        "so new that no list has shown it",
+        "never listed",
+        "listed before",
+        "never asked and not listed",
+        "never asked",
+    ],
 )
 def test_a_stopped_machine_is_gone_once_the_market_was_told_and_lists_it_no_more(
     machine: Instance,
@@ -141,7 +162,8 @@ def test_a_stopped_machine_is_gone_once_the_market_was_told_and_lists_it_no_more
         (PROVING, {"status": MarketStatus.STOPPED}, "stopped by the market or its host"),
         (PROVING, {"status": MarketStatus.OFFLINE}, None),
         (PROVING, {"gpu_name": "RTX 3060"}, "it is 1x RTX 3060, not what was ordered"),
-        (PROVING, {"gpu_name": "", "num_gpus": 0}, None),
+        (PROVING, {"gpu_name": "", "num_gpus": 1}, None),
+        (PROVING, {"gpu_name": "RTX 3060", "num_gpus": 0}, None),
         (PROVING, {"usd_per_hour": "5.00"}, None),
         (an_instance("1", Phase.REQUESTED, market_status=None), {"usd_per_hour": "0.535"}, None),
         (an_instance("1", Phase.REQUESTED, market_status=None), {"usd_per_hour": "0.536"}, "ordered at 0.5000"),
@@ -154,7 +176,8 @@ def test_a_stopped_machine_is_gone_once_the_market_was_told_and_lists_it_no_more
         "its host stopped it",
         "its host is offline",
         "other hardware",
-        "hardware that is not told yet",
+        "a GPU that is not told yet",
+        "a number that is not told yet",
         "a price that rose later",
         "a price within rounding",
         "a bill above the order",
@@ -183,6 +206,7 @@ def test_the_price_that_the_market_bills_is_the_one_that_counts() -> None:
         (MarketStatus.OFFLINE, MarketStatus.RUNNING, "machine 1 is back"),
         (MarketStatus.RUNNING, MarketStatus.RUNNING, None),
         (MarketStatus.LOADING, MarketStatus.RUNNING, None),
+        (MarketStatus.LOADING, MarketStatus.OFFLINE, None),
     ],
 )
 def test_a_proving_machine_that_falls_silent_or_returns_is_news(
@@ -193,40 +217,3 @@ def test_a_proving_machine_that_falls_silent_or_returns_is_news(
     found = settled([machine], [as_listed(machine, status=now_is)])
 
     assert [c.news for c in found.changes if c.news] == ([news] if news else [])
-
-
-STRANGER = as_listed(an_instance("5", label="fa/0123456789ab/unheard"))
-
-
-def test_a_machine_with_our_label_that_the_ledger_lacks_is_adopted() -> None:
-    found = settled([PROVING], [as_listed(PROVING), STRANGER])
-
-    assert [c.adopted for c in found.changes] == [STRANGER]
-    assert isinstance(found.fleet, Fleet)
-    assert [i.instance_id for i in found.fleet.instances] == ["1", "5"]
-    assert found.doomed == ()
-
-
-@pytest.mark.parametrize(
-    ("limits", "because"),
-    [
-        (SettleLimits(max_instances=2), None),
-        (SettleLimits(max_instances=1), "1 instances are the limit"),
-        (SettleLimits(fleet_usd_per_hour=Decimal("1.00")), None),
-        (SettleLimits(fleet_usd_per_hour=Decimal("0.99")), "would pass the budget of 0.99"),
-    ],
-)
-def test_a_machine_that_turns_up_late_stays_only_where_there_is_room(limits: SettleLimits, because: str | None) -> None:
-    found = settled([PROVING], [as_listed(PROVING), STRANGER], limits=limits)
-
-    assert len(found.doomed) == (because is not None)
-    assert all(because in d.because for d in found.doomed if because)
-
-
-def test_a_second_machine_for_one_order_is_adopted_under_its_own_name_and_ended() -> None:
-    twin = as_listed(PROVING, provider_id="2")
-
-    found = settled([PROVING], [as_listed(PROVING), twin])
-
-    assert [c.instance.label for c in found.changes] == [f"{PROVING.label}#2"]
-    assert [d.because for d in found.doomed] == ["not in the ledger, and it is a second machine for one order"]

@@ -194,9 +194,11 @@ class PostgresRuns:
 
     async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
         """See `ports.Runs.raise_alert`."""
-        same = [alerts.c.agent_id == agent_id, alerts.c.state == "open", alerts.c.code == code]
+        same = [alerts.c.agent_id == agent_id, alerts.c.code == code]
         if code == "Model":
-            same.append(alerts.c.message == message)
+            same += [alerts.c.state == "open", alerts.c.message == message]
+        else:  # somebody who has acknowledged it knows of it, until it is over
+            same.append(alerts.c.state.in_(("open", "acknowledged")))
         new = sa.insert(alerts).values(
             agent_id=agent_id, run_id=run_id, code=code, severity=severity, message=message, state="open"
         )
@@ -211,7 +213,9 @@ class PostgresRuns:
         async with self._database.statements() as connection:
             await connection.execute(
                 sa.update(alerts)
-                .where(alerts.c.agent_id == agent_id, alerts.c.code == code, alerts.c.state == "open")
+                .where(
+                    alerts.c.agent_id == agent_id, alerts.c.code == code, alerts.c.state.in_(("open", "acknowledged"))
+                )
                 .values(state="resolved", resolved_at=NOW)
             )
 

@@ -1,0 +1,87 @@
+"""`fleetagent sweep`: machines that carry our label, with the market alone and no ledger."""
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetagent.agent.subject import label_prefix
+from fleetagent.bootstrap.sweep import sweep
+from fleetagent.domain.records import AgentKey
+from fleetagent.errors import CannotStart
+from support.servers import MARKET_KEY, Market, a_market
+
+OURS = label_prefix("default", AgentKey("prod", "porep"))
+OTHERS = label_prefix("default", AgentKey("prod", "another"))
+
+
+@pytest.fixture
+def market() -> Iterator[Market]:
+    """Two machines of prod/porep, one of another FleetAgent, one of somebody else."""
+    with a_market() as running:
+        for label in (f"{OURS}aaaaaaaaaaaa", f"{OURS}bbbbbbbbbbbb", f"{OTHERS}cccccccccccc", "by hand"):
+            running.post("machines", {"label": label})
+        yield running
+
+
+def swept(market: Market, folder: Path, *, destroy: bool = False, key: str = MARKET_KEY, **whose: str) -> int:
+    """The command's exit code."""
+    key_file = folder / "key"
+    key_file.write_text(f"{key}\n")
+    given = {"namespace": None, "name": None, "cluster": "default", **whose}
+    wish = argparse.Namespace(destroy=destroy, market_url=market.base_url, api_key_file=str(key_file), **given)
+    return asyncio.run(sweep(wish))
+
+
+def labels(market: Market) -> list[str]:
+    return [m["label"] for m in market.live()]
+
+
+def test_it_lists_and_touches_nothing(market: Market, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert swept(market, tmp_path) == 3
+    said = capsys.readouterr().out
+
+    assert said.endswith("3 machines\n")
+    assert "by hand" not in said
+    assert len(labels(market)) == 4
+    assert market.get("state")["calls"]["destroy"] == 0
+
+
+def test_it_ends_one_agents_machines_and_sees_that_they_are_gone(
+    market: Market, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    market.put("faults", {"destroy": {"kind": "http_500", "times": 3}, "read_lag": {"destroy_seconds": 0.5}})
+
+    assert swept(market, tmp_path, destroy=True, namespace="prod", name="porep") == 0
+
+    said = capsys.readouterr().out
+    assert "is not destroyed yet" in said
+    assert said.endswith("0 machines are left\n")
+    assert labels(market) == [f"{OTHERS}cccccccccccc", "by hand"]
+
+
+def test_an_agent_of_another_cluster_has_other_machines(market: Market, tmp_path: Path) -> None:
+    assert swept(market, tmp_path, destroy=True, namespace="prod", name="porep", cluster="elsewhere") == 0
+
+    assert len(labels(market)) == 4
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [({"key": "wrong"}, "refuses the API key"), ({"namespace": "prod"}, "--namespace and --name go together")],
+    ids=["a wrong key", "half a name"],
+)
+def test_what_makes_no_sense_is_one_line(market: Market, tmp_path: Path, wish: dict[str, Any], words: str) -> None:
+    with pytest.raises(CannotStart, match=words):
+        swept(market, tmp_path, **wish)
+
+
+def test_a_list_that_cannot_be_read_is_not_an_empty_one(market: Market, tmp_path: Path) -> None:
+    market.put("faults", {"list": "half_page"})
+
+    with pytest.raises(CannotStart, match="cannot be read"):
+        swept(market, tmp_path, destroy=True)
+    assert len(labels(market)) == 4

@@ -1,0 +1,107 @@
+"""A resource can always be let go, even when nothing that its deletion needs is there any more."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fleetagent.agent.deletion import Deletion
+from fleetagent.errors import FleetAgentError, LeaseLost, TryLater
+from support.fleets import NOW
+from support.manifests import Json, a_manifest, a_spec
+
+ABANDON = {"fleetagent.dev/abandon": "yes"}
+
+
+@dataclass
+class SilentMemory:
+    """A database that cannot be reached, or an agent that another process keeps."""
+
+    error: FleetAgentError
+
+    async def meet(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+
+@dataclass
+class Ears:
+    """The Kubernetes API as far as it hears Events."""
+
+    heard: list[tuple[str, str]] = field(default_factory=list)
+
+    async def event(self, *_: str, reason: str, message: str, **__: str) -> None:
+        self.heard.append((reason, message))
+
+
+@dataclass
+class Scene:
+    """A deletion that gets no further than its memory; `now` moves when the test moves it."""
+
+    error: FleetAgentError
+    now: datetime = NOW
+    ears: Ears = field(default_factory=Ears)
+
+    def deletion(self) -> Deletion:
+        nothing: Any = None
+        memory: Any = SilentMemory(self.error)
+        ears: Any = self.ears
+        return Deletion(
+            "test",
+            agents=memory,
+            ledger=nothing,
+            worlds=nothing,
+            cluster=ears,
+            lifecycle=nothing,
+            effects=nothing,
+            now=lambda: self.now,
+            renew_every=timedelta(seconds=5),
+        )
+
+
+def a_deleted(annotations: dict[str, str] | None = None, spec: Json | None = None) -> Json:
+    """A resource that is being deleted."""
+    meta = {"uid": "uid-1", "deletionTimestamp": "2026-11-29T12:00:00Z", "annotations": annotations or {}}
+    return a_manifest(metadata=meta, spec=a_spec() if spec is None else spec)
+
+
+@pytest.mark.parametrize("error", [TryLater("database: no route to host"), LeaseLost("another process owns it")])
+async def test_what_keeps_the_resource_is_said_with_the_way_out(error: FleetAgentError) -> None:
+    scene = Scene(error)
+
+    keeps = await scene.deletion()(a_deleted())
+
+    assert keeps is not None
+    assert str(error) in keeps
+    assert "fleetagent.dev/abandon=yes" in keeps
+    assert scene.ears.heard == [("DeletionWaits", keeps)]
+
+
+async def test_a_resource_that_is_given_up_goes_although_its_memory_is_away() -> None:
+    scene = Scene(TryLater("database: no route to host"))
+
+    assert await scene.deletion()(a_deleted(ABANDON)) is None
+
+    assert [reason for reason, _ in scene.ears.heard] == ["MachinesAbandoned"]
+
+
+async def test_a_spec_that_cannot_be_read_keeps_the_resource_and_has_the_same_way_out() -> None:
+    scene = Scene(TryLater("never asked"))
+    deletion = scene.deletion()
+
+    keeps = await deletion(a_deleted(spec={"target": "none"}))
+
+    assert keeps is not None
+    assert "spec.target" in keeps
+    assert await deletion(a_deleted(ABANDON, spec={"target": "none"})) is None
+
+
+async def test_it_is_said_again_while_it_lasts_but_not_at_every_step() -> None:
+    scene = Scene(TryLater("database: no route to host"))
+    deletion = scene.deletion()
+
+    for second in range(0, 60, 3):
+        scene.now = NOW + timedelta(seconds=second)
+        await deletion(a_deleted())
+
+    assert [reason for reason, _ in scene.ears.heard] == ["DeletionWaits"] * 3

@@ -1,0 +1,51 @@
+"""Few log lines, each with what it is about."""
+
+import json
+import logging
+import sys
+from typing import Any
+
+from fleetagent.bootstrap.logs import JsonLines, OncePerResource
+
+
+def a_record(message: str, *, uid: str = "1", level: int = logging.ERROR, **changes: Any) -> logging.LogRecord:
+    """As kopf makes one about a resource."""
+    record = logging.LogRecord("kopf.objects", level, __file__, 1, message, (), None)
+    record.k8s_ref = {"namespace": "default", "name": "porep", "uid": uid}
+    vars(record).update(changes)
+    return record
+
+
+WAITS = "Handler 'deleted' failed temporarily: machines are being destroyed: 1"
+
+
+def test_a_deletion_that_waits_is_told_once_and_is_no_error() -> None:
+    once = OncePerResource()
+    first = a_record(WAITS)
+
+    assert [once.filter(first), once.filter(a_record(WAITS))] == [True, False]
+    assert once.filter(a_record(WAITS, uid="2"))
+    assert once.filter(a_record(WAITS.replace(": 1", ": 2")))
+    assert (first.levelname, first.getMessage()) == ("INFO", f"default/porep: {WAITS}")
+
+
+def test_an_error_stays_one_and_says_whose_it_is() -> None:
+    error = a_record("Handler 'beat' failed with an exception. Will retry.")
+
+    assert OncePerResource().filter(error)
+    assert error.levelname == "ERROR"
+    assert error.getMessage().startswith("default/porep: Handler 'beat' failed")
+
+
+def test_json_lines_hold_the_traceback_in_one_line() -> None:
+    try:
+        int("broken")
+    except ValueError:
+        record = a_record("it broke", exc_info=sys.exc_info())
+
+    line = JsonLines().format(record)
+
+    assert "\n" not in line
+    read = json.loads(line)
+    assert (read["level"], read["logger"], read["message"]) == ("error", "kopf.objects", "it broke")
+    assert "ValueError: invalid literal" in read["traceback"]
