@@ -44,7 +44,7 @@ class Site:
         return markets.market(api_key=key, base_url=self.url, worker_url_env="FLEETAGENT_URL")
 
     async def rent(self, label: str) -> str:
-        offer = (await self.client.offers(EXAMPLE, DISK_GB))[len(self.simulated.machines)]
+        offer = (await self.client.offers(EXAMPLE, DISK_GB))[0]
         return await self.client.launch(order(offer.offer_id, label))
 
     @contextmanager

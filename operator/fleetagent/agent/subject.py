@@ -39,7 +39,8 @@ def label_prefix(cluster: str, key: AgentKey) -> str:
 
 
 def spec_hash(spec: FleetAgentSpec) -> str:
-    """Changes with whatever may change the agent's mind; a new session alone does not."""
-    data = spec.model_dump(mode="json", by_alias=True)
-    data.get("context", {}).pop("session", None)
+    """Changes with whatever may change the agent's mind; a new session does not, nor a new version's new defaults."""
+    data = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    context = {name: value for name, value in data.pop("context", {}).items() if name != "session"}
+    data |= {"context": context} if context else {}
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]

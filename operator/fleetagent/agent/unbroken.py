@@ -8,12 +8,16 @@ T = TypeVar("T")
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end even when the caller is cancelled; the cancellation goes on afterwards."""
+    """Run to the end however often the caller is cancelled; the cancellation goes on afterwards."""
     task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise asyncio.CancelledError(f"cancelled; the effect ended with {error!r}") from error
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled() and (failed := task.exception()) is not None:
+            raise asyncio.CancelledError(f"cancelled; the effect ended with {failed!r}") from failed
+        raise cancelled
+    return task.result()

@@ -68,7 +68,7 @@ class Runs(Protocol):
     """Runs, and what calls for them."""
 
     async def persist(self, agent_id: int, kind: Trigger, value: str, words: str | None = None) -> bool:
-        """Write a trigger down; False when the same one is pending already. Needs no lease: it decides nothing."""
+        """Write a trigger down; False when the same one waits or was served. Needs no lease: it decides nothing."""
 
     async def acknowledge(self, agent_id: int, alert_id: int, comment: str, value: str) -> str:
         """Mark the alert acknowledged and persist a Feedback trigger that says so; the words that the model gets."""

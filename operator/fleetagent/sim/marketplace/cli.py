@@ -22,7 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=DEFAULTS.seed, help="same seed, same calls: same machines")
     parser.add_argument("--time-scale", type=_positive, default=DEFAULTS.time_scale, help="market seconds per second")
     parser.add_argument(
-        "--api-key", type=_keys, default=",".join(DEFAULTS.api_keys), metavar="KEY[,KEY…]", help="each key is an account"
+        "--api-key",
+        type=_keys,
+        default=",".join(DEFAULTS.api_keys),
+        metavar="KEY[,KEY…]",
+        help="each key is an account",
     )
     parser.add_argument(
         "--offers", type=int, default=DEFAULTS.offers, help="offers that pass the example filter at the start"

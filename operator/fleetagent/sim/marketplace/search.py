@@ -101,8 +101,9 @@ def compare(one: Row, other: Row, order: Sequence[tuple[str, bool]]) -> int:
 
 
 def _filterable(row: Row) -> Row:
-    # The boolean `verified` exists in filters only; a filter on `id` matches nothing.
-    return row | {"verified": row["verification"] == "verified", "id": None}
+    # The boolean `verified` exists in filters only; a filter on `id` matches nothing; one on the place takes the country.
+    verified = row["verification"] == "verified"
+    return row | {"verified": verified, "id": None, "geolocation": row["country_code"]}
 
 
 def _holds(have: Any, op: str, wanted: Any) -> bool:
