@@ -94,7 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--destroy", action="store_true", help="destroy them, once you have seen the list")
     sweep.add_argument("--namespace", help="only this namespace's FleetAgent (with --name)")
     sweep.add_argument("--name", help="only this FleetAgent (with --namespace)")
-    sweep.add_argument("--cluster", default="default", help="FLEETAGENT_CLUSTER of the operator (default: %(default)s)")
+    sweep.add_argument(
+        "--cluster", help="the operator's cluster name (with --name; default: $FLEETAGENT_CLUSTER, or 'default')"
+    )
+    sweep.add_argument("--all", action="store_true", help="with --destroy: those of every agent of every cluster")
     sweep.add_argument("--market-url", default="https://console.vast.ai", help="default: %(default)s")
     sweep.add_argument("--api-key-file", required=True, help="file that holds the market's API key, or - for stdin")
     sweep.set_defaults(command=_sweep)

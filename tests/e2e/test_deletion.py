@@ -1,6 +1,6 @@
 """What becomes of the machines when the resource goes, and the ways out when they cannot be destroyed."""
 
-from support.asking import BY_HAND, LOOK, ask, codes, launch, offers
+from support.asking import BY_HAND, LOOK, ask, codes, launch, offers, script
 from support.servers import MARKET_KEY
 from support.stage import NAME, Stage
 
@@ -47,22 +47,23 @@ def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone_whoever_is
     stage.wait_for_books()
 
 
-def test_a_machine_that_no_list_has_shown_yet_is_destroyed_with_the_others(calm: Stage) -> None:
+def test_a_destroy_that_came_too_early_does_not_let_the_machine_escape(calm: Stage) -> None:
+    """It is created while the resource is deleted, no list shows it yet, and the market overhears the first destroy."""
     stage = calm
-    stage.market.put("faults", {"create": {"kind": "slow", "seconds": 4, "skip": 1}, "read_lag": {"create_seconds": 5}})
+    late = {"kind": "slow", "seconds": 2, "times": 1}
+    faults = {"create": late, "destroy": {"kind": "ignored", "times": 1}, "read_lag": {"create_seconds": 4}}
+    stage.market.put("faults", faults)
     stage.start_operator(settling_seconds="15")
     ask(stage, [LOOK], target=BUSY)
-    shown = offers(stage)
-    said = [{"calls": [LOOK]}, {"calls": [launch(shown[0]), launch(shown[1])]}]
-    stage.model.put("script", [*said, *[{"reply": {"content": "done"}}] * 3])
+    script(stage, [LOOK], [launch(offers(stage)[0])])
     stage.annotate(requested_at="buy")
-    stage.wait_for(lambda: len(stage.market.live()) == 2, "the second create is under way")
+    stage.wait_for(lambda: stage.market.live(), "the create is under way")
 
     delete(stage)
     wait_until_gone(stage)
 
     assert stage.market.live() == []
-    assert stage.market.get("state")["created"] == 2
+    assert stage.market.get("state")["created"] == 1
     stage.wait_for_books()
 
 

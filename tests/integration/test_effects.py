@@ -11,22 +11,34 @@ from fleetagent.agent.effects import Effect, Effects, Wanted
 from fleetagent.domain.fleet import Order, Phase
 from fleetagent.domain.records import Run
 from fleetagent.errors import BadResource, Denied, FleetAgentError, LeaseLost, TryLater, Unclear
+from fleetagent.ports.world import MayBegin, at_once
 from support.ledger import an_intent, launched
 from support.stores import NOON, Process, a_process
 
 
 @dataclass
 class ObedientMarket:
-    """Answers a create or a destroy as a test says, and remembers what it was asked for."""
+    """Answers a create or a destroy as a test says, at its own pace, and remembers what it was asked for."""
 
     answer: Callable[[], Awaitable[str]]
     asked: list[str] = field(default_factory=list)
+    its_turn: asyncio.Event | None = None
+    """Set when a call's turn has come; None: at once."""
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def launch(self, order: Order) -> str:
+    async def _turn(self, may_begin: MayBegin) -> None:
+        self.waits.set()
+        if self.its_turn is not None:
+            await self.its_turn.wait()
+        await may_begin()
+
+    async def launch(self, order: Order, may_begin: MayBegin = at_once) -> str:
+        await self._turn(may_begin)
         self.asked.append(order.label)
         return await self.answer()
 
-    async def destroy(self, provider_id: str) -> None:
+    async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:
+        await self._turn(may_begin)
         self.asked.append(provider_id)
         await self.answer()
 
@@ -133,6 +145,42 @@ async def test_nothing_is_asked_of_the_market_by_who_lost_the_lease_after_writin
     assert market.asked == []
     assert (await scene.action())["state"] == "intended"
     assert await scene.phases() == [Phase.REQUESTED]
+
+
+async def test_a_create_that_waits_for_its_turn_is_called_off_with_its_run(scene: Scene) -> None:
+    market = saying("9001")
+    market.its_turn = asyncio.Event()
+    launching = asyncio.create_task(scene.launch(market))
+    await market.waits.wait()
+
+    launching.cancel()
+    await asyncio.sleep(0)
+    market.its_turn.set()
+    with pytest.raises(asyncio.CancelledError):
+        await launching
+
+    assert market.asked == []
+    assert (await scene.action())["state"] == "failed"
+    assert await scene.phases() == []
+
+
+async def test_a_create_that_waits_for_its_turn_does_not_begin_once_the_lease_is_lost(
+    scene: Scene, database_url: str
+) -> None:
+    market = saying("9001")
+    market.its_turn = asyncio.Event()
+    launching = asyncio.create_task(scene.launch(market))
+    await market.waits.wait()
+
+    await scene.process.agents.release(scene.run.lease)
+    async with a_process(database_url, "two") as two:
+        await two.lease()
+    market.its_turn.set()
+    with pytest.raises(LeaseLost):
+        await launching
+
+    assert market.asked == []
+    assert (await scene.action())["state"] == "intended"
 
 
 async def test_a_create_that_has_begun_is_recorded_although_the_run_is_cancelled(scene: Scene) -> None:

@@ -27,12 +27,12 @@ def market() -> Iterator[Market]:
         yield running
 
 
-def swept(market: Market, folder: Path, *, destroy: bool = False, key: str = MARKET_KEY, **whose: str) -> int:
+def swept(market: Market, folder: Path, *, key: str = MARKET_KEY, **wishes: str | bool) -> int:
     """The command's exit code."""
     key_file = folder / "key"
     key_file.write_text(f"{key}\n")
-    given = {"namespace": None, "name": None, "cluster": "default", **whose}
-    wish = argparse.Namespace(destroy=destroy, market_url=market.base_url, api_key_file=str(key_file), **given)
+    given = {"namespace": None, "name": None, "cluster": None, "destroy": False, "all": False, **wishes}
+    wish = argparse.Namespace(market_url=market.base_url, api_key_file=str(key_file), **given)
     return asyncio.run(sweep(wish))
 
 
@@ -69,19 +69,45 @@ def test_an_agent_of_another_cluster_has_other_machines(market: Market, tmp_path
     assert len(labels(market)) == 4
 
 
+def test_the_cluster_is_the_operators_where_none_is_named(
+    market: Market, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETAGENT_CLUSTER", "elsewhere")
+
+    assert swept(market, tmp_path, namespace="prod", name="porep") == 0
+    assert swept(market, tmp_path, namespace="prod", name="porep", cluster="default") == 3
+
+
+def test_only_the_word_all_ends_the_machines_of_every_agent(market: Market, tmp_path: Path) -> None:
+    assert swept(market, tmp_path, destroy=True, all=True) == 0
+
+    assert labels(market) == ["by hand"]
+
+
 @pytest.mark.parametrize(
     ("wish", "words"),
-    [({"key": "wrong"}, "refuses the API key"), ({"namespace": "prod"}, "--namespace and --name go together")],
-    ids=["a wrong key", "half a name"],
+    [
+        ({"key": "wrong"}, "refuses the API key"),
+        ({"namespace": "prod"}, "--namespace and --name go together"),
+        ({"cluster": "prod-1"}, "--cluster needs --namespace and --name"),
+        ({"destroy": True, "cluster": "prod-1"}, "--cluster needs --namespace and --name"),
+        ({"destroy": True, "all": True, "cluster": "prod-1"}, "--cluster needs --namespace and --name"),
+        ({"destroy": True}, "--destroy needs --namespace and --name, or --all"),
+        ({"destroy": True, "all": True, "namespace": "prod", "name": "porep"}, "contradict"),
+    ],
+    ids=["a wrong key", "half a name", "a cluster", "end a cluster", "all of one cluster", "end all", "all and one"],
 )
-def test_what_makes_no_sense_is_one_line(market: Market, tmp_path: Path, wish: dict[str, Any], words: str) -> None:
+def test_what_makes_no_sense_is_one_line_and_ends_nothing(
+    market: Market, tmp_path: Path, wish: dict[str, Any], words: str
+) -> None:
     with pytest.raises(CannotStart, match=words):
         swept(market, tmp_path, **wish)
+    assert len(labels(market)) == 4
 
 
 def test_a_list_that_cannot_be_read_is_not_an_empty_one(market: Market, tmp_path: Path) -> None:
     market.put("faults", {"list": "half_page"})
 
     with pytest.raises(CannotStart, match="cannot be read"):
-        swept(market, tmp_path, destroy=True)
+        swept(market, tmp_path, destroy=True, all=True)
     assert len(labels(market)) == 4

@@ -3,6 +3,7 @@
 A create is never repeated. What is not clear stays in the ledger as unknown until a look at the market settles it.
 """
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
@@ -66,12 +67,21 @@ class Effects:
     async def launch(self, run: Run, market: Market, wanted: Wanted) -> Effect:
         """Rent one machine, once. `LeaseLost` before anything has begun."""
         action_id = await self._ledger.intend_launch(run, wanted.intent, self._now())
-        return await unbroken(self._rent(run.lease, action_id, market, wanted.order))
+        unwanted = asyncio.Event()
+        renting = self._rent(run.lease, action_id, market, wanted.order, unwanted)
+        return await unbroken(renting, on_cancel=unwanted.set)
 
-    async def _rent(self, lease: Lease, action_id: int, market: Market, order: Order) -> Effect:
-        await self._agents.check(lease)
+    async def _rent(
+        self, lease: Lease, action_id: int, market: Market, order: Order, unwanted: asyncio.Event
+    ) -> Effect:
+        async def may_begin() -> None:
+            """The market's own pace may hold the call back for long: the run may be over and the lease lost by then."""
+            if unwanted.is_set():
+                raise Denied("CalledOff", "the run was ended before the call left")
+            await self._agents.check(lease)
+
         try:
-            provider_id = await market.launch(order)
+            provider_id = await market.launch(order, may_begin)
         except (Denied, TryLater, BadResource) as no:
             because = f"{no.code}: {no}" if isinstance(no, Denied) else str(no)
             with _written_down_later():
@@ -98,9 +108,8 @@ class Effects:
         """Ask the market to destroy what the ledger calls stopping; asked again until it is gone."""
         if instance.provider_id is None:
             return Effect(happened=None, instance_id=instance.label, words="it has not been seen on the market yet")
-        await self._agents.check(lease)
         try:
-            await market.destroy(instance.provider_id)
+            await market.destroy(instance.provider_id, lambda: self._agents.check(lease))
         except (Denied, TryLater, Unclear, BadResource) as doubt:
             words = f"the market did not take it ({doubt}); it is asked again until the machine is gone"
             return Effect(happened=None, instance_id=instance.provider_id, words=words)

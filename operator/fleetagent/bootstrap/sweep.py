@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -57,10 +59,20 @@ async def _destroyed(market: Market, prefix: str, ours: list[Rented]) -> list[Re
     return ours
 
 
-def _prefix(args: argparse.Namespace) -> str:
+def _prefix(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> str:
+    """Whose labels are meant. What ends machines of all agents must have been asked for in so many words."""
     if bool(args.name) != bool(args.namespace):
         raise CannotStart("--namespace and --name go together")
-    return label_prefix(args.cluster, AgentKey(args.namespace, args.name)) if args.name else "fa/"
+    if args.name:
+        if args.all:
+            raise CannotStart("--all and --name contradict each other")
+        cluster = args.cluster or environ.get("FLEETAGENT_CLUSTER") or "default"
+        return label_prefix(cluster, AgentKey(args.namespace, args.name))
+    if args.cluster:
+        raise CannotStart("--cluster needs --namespace and --name: labels are hashes, a cluster alone finds nothing")
+    if args.destroy and not args.all:
+        raise CannotStart("--destroy needs --namespace and --name, or --all for every agent of every cluster")
+    return "fa/"
 
 
 def _read(path: str) -> str:

@@ -1,12 +1,20 @@
 """What the agent needs of the world outside. The adapters of these stand in adapters/."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.model import ModelRequest, Reply
 from fleetagent.domain.resource import FleetAgent, OfferFilter
+
+
+MayBegin = Callable[[], Awaitable[None]]
+"""Awaited after all waiting, just before an effect's request leaves; whatever it raises, nothing has been sent."""
+
+
+async def at_once() -> None:
+    """May begin without a further look."""
 
 
 class Market(Protocol):
@@ -21,7 +29,7 @@ class Market(Protocol):
     async def offer(self, offer_id: str, disk_gb: int) -> Offer | None:
         """This offer as it is at this moment, or None when it is gone. `TryLater`, `BadResource`."""
 
-    async def launch(self, order: Order) -> str:
+    async def launch(self, order: Order, may_begin: MayBegin = at_once) -> str:
         """Rent it once, return the market's id of the machine.
 
         `Denied`: certainly not rented. `TryLater`: the request was never sent. `Unclear`: it may have been rented
@@ -34,7 +42,7 @@ class Market(Protocol):
     async def machine(self, provider_id: str) -> Rented | None:
         """Asked for this one machine; None when the market says that there is none. `TryLater`."""
 
-    async def destroy(self, provider_id: str) -> None:
+    async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:
         """End it and its bill. To destroy what is gone already is no error. `TryLater` when not sure."""
 
 

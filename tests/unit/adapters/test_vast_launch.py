@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetagent.errors import BadResource, Denied, FleetAgentError, TryLater, Unclear
+from fleetagent.errors import BadResource, Denied, FleetAgentError, LeaseLost, TryLater, Unclear
 from support.vast import a_machine_row, a_market, always, an_order, failing
 
 RENTED = {"success": True, "new_contract": 50_300_001, "instance_api_key": "key-of-the-machine"}
@@ -299,3 +299,17 @@ async def test_the_account_has_an_id() -> None:
 async def test_an_account_without_an_id_is_not_known(answer: Any) -> None:
     with pytest.raises(TryLater):
         await a_market(always(answer)).account_id()
+
+
+@pytest.mark.parametrize("effect", ["launch", "destroy"])
+async def test_nothing_is_sent_when_the_last_look_before_the_call_says_no(effect: str) -> None:
+    market = always({"success": True, "new_contract": 50300001})
+    client = a_market(market)
+
+    async def no_longer() -> None:
+        raise LeaseLost("another process owns this agent now")
+
+    with pytest.raises(LeaseLost):
+        await (client.launch(an_order(), no_longer) if effect == "launch" else client.destroy("50300001", no_longer))
+
+    assert market.requests == []

@@ -16,6 +16,7 @@ from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.offers import why_not
 from fleetagent.domain.resource import OfferFilter
 from fleetagent.errors import Denied, TryLater, Unclear
+from fleetagent.ports.world import MayBegin, at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class VastMarket:
             self._searches.forget(offer_id)
         return offer
 
-    async def launch(self, order: Order) -> str:
+    async def launch(self, order: Order, may_begin: MayBegin = at_once) -> str:
         """Rent it once and return the machine's id; sent a single time whatever happens. Errors as the port says."""
         if ident(order.offer_id) != order.offer_id:
             raise Denied("OfferGone", "there is no such offer")
@@ -96,7 +97,7 @@ class VastMarket:
             secrets=tuple(order.env.values()),
         )
         try:
-            answer = await self._wire.once(call)
+            answer = await self._wire.once(call, may_begin)
         except NoAnswer as error:
             raise Unclear(str(error)) from error
         return rented_id(answer)
@@ -121,9 +122,9 @@ class VastMarket:
             raise TryLater(f"{answer.said}, with something else than machine {provider_id}")
         return machine
 
-    async def destroy(self, provider_id: str) -> None:
+    async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:
         """End it and its bill. To destroy what is gone already is no error. `TryLater` when not sure."""
-        answer = await self._wire.read(Call("DELETE", _path(provider_id), Endpoint.DESTROY, body={}))
+        answer = await self._wire.read(Call("DELETE", _path(provider_id), Endpoint.DESTROY, body={}), may_begin)
         gone = answer.status == httpx.codes.OK and answer.is_json and answer.body is None
         if not gone and meaning(answer) not in {Meaning.FINE, Meaning.INSTANCE_GONE}:
             raise failure(answer)

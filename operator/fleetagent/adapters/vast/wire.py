@@ -13,6 +13,7 @@ from fleetagent.adapters.vast.pacing import Endpoint, Pacer
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.text import neutral
 from fleetagent.errors import BadResource, TryLater
+from fleetagent.ports.world import MayBegin, at_once
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 ATTEMPTS = 3
@@ -63,14 +64,14 @@ class Wire:
     def __repr__(self) -> str:
         return f"Wire({self._base_url!r})"
 
-    async def read(self, call: Call) -> Answer:
+    async def read(self, call: Call, may_begin: MayBegin = at_once) -> Answer:
         """`once`, again after a pause when the market or the way to it failed: for calls that may be repeated.
 
         A time-out is not tried again, as the caller would wait for too long.
         """
         for attempt in range(1, ATTEMPTS):
             try:
-                answer = await self.once(call)
+                answer = await self.once(call, may_begin)
             except (NotSent, NoAnswer) as error:
                 if isinstance(error.__cause__, TimeoutError | httpx.TimeoutException):
                     raise
@@ -80,13 +81,17 @@ class Wire:
                 ):
                     return answer
             await self.pacer.sleep(PAUSE_S * attempt)
-        return await self.once(call)
+        return await self.once(call, may_begin)
 
-    async def once(self, call: Call) -> Answer:
-        """Ask a single time. `NotSent`: it did not leave. `NoAnswer`: it may have arrived. Any status is an answer."""
+    async def once(self, call: Call, may_begin: MayBegin = at_once) -> Answer:
+        """Ask a single time. `NotSent`: it did not leave. `NoAnswer`: it may have arrived. Any status is an answer.
+
+        The turn may be long in coming: `may_begin` is asked after it, since what held before may hold no more.
+        """
         slots = self._slots(call.endpoint)
         for identity, endpoint in slots:
             await self.pacer.turn(identity, endpoint)
+        await may_begin()
         answer = await self._exchange(call)
         if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
             return self._close(call.endpoint, answer)
