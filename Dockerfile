@@ -21,7 +21,7 @@ COPY --from=build /opt/fleetagent /opt/fleetagent
 # A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 WORKDIR /tmp
-# 8080 page, API and metrics; 8081 health; 8082 workers
-EXPOSE 8080 8081 8082
+# 8081 health, 8082 workers; at 8080 (page, API, metrics) nothing is served yet
+EXPOSE 8081 8082
 ENTRYPOINT ["fleetagent"]
 CMD ["operator"]

@@ -14,6 +14,8 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 CHART := charts/fleetagent
 
 IMAGE ?= fleetagent:$(VERSION)
+# What follows the last colon, unless that is a registry's port; as with docker, no tag is `latest`.
+IMAGE_TAG = $(or $(word 2,$(subst :, ,$(notdir $(IMAGE)))),latest)
 PYTHON_IMAGE ?= python:3.11-slim
 KIND_CLUSTER ?= fleetagent
 KIND_NAMESPACE := fleetagent-system
@@ -100,7 +102,7 @@ kind: docker-is-there kind-is-there image $(VENV)/.installed ## A kind cluster w
 	$$kubectl rollout status deployment/postgres --timeout=3m && \
 	helm="$$($(PY) -m fleetagent.dev.helm)" && \
 	"$$helm" upgrade --install fleetagent $(CHART) --kube-context kind-$(KIND_CLUSTER) --namespace $(KIND_NAMESPACE) \
-	  --set image.repository=$(firstword $(subst :, ,$(IMAGE))) --set image.tag=$(lastword $(subst :, ,$(IMAGE))) \
+	  --set image.repository=$(patsubst %:$(IMAGE_TAG),%,$(IMAGE)) --set image.tag=$(IMAGE_TAG) \
 	  --set database.existingSecret=postgres --set database.key=url --set cluster=kind-$(KIND_CLUSTER) && \
 	$$kubectl rollout status deployment/fleetagent --timeout=3m
 

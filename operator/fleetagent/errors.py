@@ -3,6 +3,7 @@
 FleetAgentError
 ├── TryLater        the world is not ready; the same call may work later, and nothing has happened
 │   └── FleetUnreadable   the market's list failed or was not complete: never to be read as an empty fleet
+├── NotStorable     the database refuses a value: a fault of ours, and the same write fails again
 ├── Unclear         an effect may have happened; find out, never repeat it
 ├── Denied          the other side said no for certain; nothing has happened
 ├── BadResource     the FleetAgent, or what it names, is wrong; only its owner can mend it: a condition
@@ -27,6 +28,10 @@ class TryLater(FleetAgentError):  # noqa: N818  # the name is the advice
 
 class FleetUnreadable(TryLater):
     """The market's list failed, was partial or made no sense: the fleet is unknown, never empty."""
+
+
+class NotStorable(FleetAgentError):  # noqa: N818
+    """The database refuses a value or a row. The message holds no value: it may be secret, or long."""
 
 
 class Unclear(FleetAgentError):  # noqa: N818

@@ -51,13 +51,13 @@ def test_a_destroy_that_came_too_early_does_not_let_the_machine_escape(calm: Sta
     """It is created while the resource is deleted, no list shows it yet, and the market overhears the first destroy."""
     stage = calm
     late = {"kind": "slow", "seconds": 2, "times": 1}
-    faults = {"create": late, "destroy": {"kind": "ignored", "times": 1}, "read_lag": {"create_seconds": 4}}
+    faults = {"create": late, "destroy": {"kind": "ignored", "times": 1}, "read_lag": {"create_seconds": 8}}
     stage.market.put("faults", faults)
     stage.start_operator(settling_seconds="15")
     ask(stage, [LOOK], target=BUSY)
     script(stage, [LOOK], [launch(offers(stage)[0])])
     stage.annotate(requested_at="buy")
-    stage.wait_for(lambda: stage.market.live(), "the create is under way")
+    stage.wait_for(stage.market.live, "the create is under way")
 
     delete(stage)
     wait_until_gone(stage)

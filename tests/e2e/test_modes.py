@@ -66,12 +66,15 @@ def test_the_installations_stop_refuses_everything_while_broken_machines_still_e
     wished = ask(stage, [LOOK], [launch(shown[0]), stop(victim)])
     assert codes(wished) == ["InstallationStopped"] * 2
     assert "audit" in wished[0]["refusal"]["sentence"]
+    stage.wait_for(lambda: stage.condition("CanLaunch").get("reason") == "InstallationStopped", "people see it")
+    assert "audit" in stage.condition("CanLaunch")["message"]
     assert the_market_heard_of_nothing_new(stage)
     stage.market.post(f"machines/{broken}/fail", {"status": "exited"})
     stage.wait_for(lambda: machines(stage) == [victim], "the broken machine is destroyed")
 
     stage.cluster.kubectl("-n", stage.home, "delete", "configmap", "fleetagent-stop")
     assert codes(ask(stage, [LOOK], [launch(shown[0])])) == ["done"]
+    stage.wait_for(lambda: stage.condition("CanLaunch").get("status") == "True", "its end is seen")
     stage.wait_for_books()
 
 

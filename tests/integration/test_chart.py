@@ -42,9 +42,13 @@ PROFILES: dict[str, dict[str, Any]] = {
         "cluster": "prod-1",
         "allowedHosts": ["console.vast.ai", "vllm.llm.svc:8000"],
         "listenHost": "[::]",
-        "web": {"port": 9080, "service": {"type": "NodePort", "port": 8080, "annotations": {"example.com/a": "b"}}},
+        "web": {"port": 9080},
         "health": {"port": 9081},
-        "worker": {"port": 9082, "url": "https://workers.example", "service": {"type": "LoadBalancer", "port": 443}},
+        "worker": {
+            "port": 9082,
+            "url": "https://workers.example",
+            "service": {"type": "LoadBalancer", "port": 443, "annotations": {"example.com/a": "b"}},
+        },
         "logFormat": "text",
         "leaseSeconds": 30,
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
@@ -201,7 +205,7 @@ def test_the_database_url_comes_from_the_named_secret_in_both_containers(helm: P
         }
 
 
-def test_a_service_leads_to_the_port_on_which_its_part_listens(helm: Path) -> None:
+def test_the_only_service_leads_to_where_workers_report(helm: Path) -> None:
     objects = rendered(helm, PROFILES["everything set"])
     ports = {each["name"]: each["containerPort"] for each in operator_container(objects)["ports"]}
 
@@ -211,7 +215,7 @@ def test_a_service_leads_to_the_port_on_which_its_part_listens(helm: Path) -> No
         if service["kind"] == "Service"
     }
 
-    assert leads_to == {"porep-agents-web": 9080, "porep-agents-worker": 9082}
+    assert leads_to == {"porep-agents-worker": 9082}
 
 
 def test_the_definition_is_the_generated_one_and_outlives_the_release(helm: Path) -> None:
@@ -228,6 +232,7 @@ def test_the_definition_is_the_generated_one_and_outlives_the_release(helm: Path
         ({"leaseSeconds": 0}, "leaseSeconds"),
         ({"leaseSeconds": "15s"}, "leaseSeconds"),
         ({"web": {"port": 80}}, "web"),
+        ({"web": {"service": {"type": "NodePort"}}}, "web"),
         ({"worker": {"url": "workers.example"}}, "url"),
         ({"worker": {"service": {"type": "ExternalName"}}}, "type"),
         ({"namespaces": ["team-*"]}, "namespaces"),
@@ -267,6 +272,8 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(control_plane: Contr
     assert may("get", "secrets", name="vast")
     assert may("get", "configmaps", name="fleetagent-stop", namespace=NAMESPACE)
 
+    assert not may("patch", "events")
+    assert not may("get", "fleetagents", group="fleetagent.dev", subresource="status")
     assert not may("list", "secrets")
     assert not may("get", "secrets", name="vast", namespace=WATCHED[1])
     assert not may("watch", "fleetagents", group="fleetagent.dev", namespace=WATCHED[1])

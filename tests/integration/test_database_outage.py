@@ -1,6 +1,5 @@
 """A database that goes or does not answer is `TryLater`: soon, in words, and well again by itself."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
@@ -10,15 +9,15 @@ import pytest
 import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.database import Database
-from fleetagent.adapters.postgres.engine import TRUSTED_SECONDS, open_engine
+from fleetagent.adapters.postgres.engine import open_engine
 from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.errors import TryLater
 
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    """With a second's patience."""
-    engine = open_engine(database_url, pool_size=2)
+    """With a second's patience, and no trust in a connection that was well a moment ago."""
+    engine = open_engine(database_url, pool_size=2, trusted_seconds=0)
     yield Database(engine, longest_seconds=1)
     await engine.dispose()
 
@@ -48,7 +47,6 @@ async def test_connections_that_the_server_ended_are_replaced_unseen(
     with psycopg.connect(postgres_server.url, autocommit=True) as admin:
         ended = "SELECT bool_and(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = %s"
         assert admin.execute(ended, (name,)).fetchone() == (True,)
-    await asyncio.sleep(TRUSTED_SECONDS)  # one that was in use a moment ago is taken as it is
 
     assert await count_agents(database) == 0
 

@@ -56,6 +56,20 @@ async def test_an_intent_can_be_written_once(one: Process, run: Run) -> None:
     assert len(await one.ledger.instances(run.agent_id)) == 1
 
 
+async def test_notes_of_a_run_tell_what_it_did_and_what_was_refused(one: Process, run: Run) -> None:
+    await launched(one, run)
+    refusal = Refusal("OnTarget", "hold")
+    await one.ledger.refuse(run, "launch", intent_key="refused", by="model", args={}, refusal=refusal)
+    await one.conclude(run)
+
+    (note,) = await one.conversation.notes(run.agent_id, [run.run_id])
+
+    assert [(a.kind, a.state, a.provider_ref, a.refusal_code) for a in note.actions] == [
+        ("launch", "done", "9001", None),
+        ("launch", "refused", None, "OnTarget"),
+    ]
+
+
 async def test_who_lost_the_lease_writes_nothing_more(one: Process, run: Run, database_url: str) -> None:
     machine = await launched(one, run)
     await one.agents.release(run.lease)

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from fleetagent.domain.records import Alert
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
 from support.stores import NOON, Process, a_process
@@ -140,6 +142,27 @@ async def test_what_interrupts_its_runs_is_given_back_three_times_then_dropped_w
     (alert,) = await one.rows("SELECT * FROM alerts")
     assert "Request poison 2" in alert["message"]
     assert "Wake poison too" in alert["message"]
+    (told,) = await one.runs.tell_alerts(await one.lease())
+    assert (told.id, told.code, told.message) == (alert["id"], "TriggerGivenUp", alert["message"])
+
+
+async def test_each_alert_is_to_be_told_once_by_who_owns_the_agent(one: Process, two: Process) -> None:
+    lease, agent_id = await one.lease(), (await one.agent()).id
+    ids = [await one.runs.raise_alert(agent_id, 0, code, "warning", "look") for code in ("OverBudget", "FleetUnknown")]
+    assert await two.runs.raise_alert(agent_id, 0, "OverBudget", "warning", "look") is None
+
+    with pytest.raises(LeaseLost):
+        await two.runs.tell_alerts(replace(lease, token=lease.token - 1))
+    assert [a.id for a in await one.runs.tell_alerts(lease)] == ids
+    assert await one.runs.tell_alerts(lease) == ()
+    assert {a.code: a.severity for a in await told_anew(one, agent_id)} == {"OverBudget": "critical"}
+
+
+async def told_anew(process: Process, agent_id: int) -> tuple[Alert, ...]:
+    """What is to be told when a known alert is over and comes back."""
+    await process.runs.resolve_alerts(agent_id, "OverBudget")
+    await process.runs.raise_alert(agent_id, 0, "OverBudget", "critical", "look again")
+    return await process.runs.tell_alerts(await process.lease())
 
 
 async def test_an_interruption_that_comes_after_the_conclusion_changes_nothing(one: Process) -> None:
@@ -160,9 +183,11 @@ async def test_a_run_left_by_a_dead_process_is_closed_by_whoever_owns_the_agent_
         agent = await dead.agent()
         await dead.runs.persist(agent.id, REQUEST, "r")
         run = await dead.start()
-    await asyncio.sleep(0.1)  # its lease must run out: this is the time that passes, not a guess at a state
+    async with asyncio.timeout(10):
+        while (lease := await one.agents.take_lease(agent.id)) is None:  # until the dead one's has run out
+            await asyncio.sleep(0.01)
 
-    assert await one.runs.interrupt_stale(await one.lease()) == (run.run_id,)
+    assert await one.runs.interrupt_stale(lease) == (run.run_id,)
 
     assert [p.value for p in (await one.start()).calls.pending] == ["r"]
 

@@ -95,7 +95,7 @@ async def test_another_resource_of_the_same_name_gets_a_new_session_and_goes_on_
 
 
 async def test_a_deleted_agent_is_known_as_deleted_until_its_name_lives_again(one: Process) -> None:
-    await one.agents.forget(await one.lease())
+    await one.agents.forget(await one.lease(), "uid-1")
 
     assert (await one.agent()).deleted
     assert not (await one.agent(uid="uid-2")).deleted

@@ -106,6 +106,28 @@ async def test_a_benchmark_below_the_minimum_fails_the_machine_for_good(workers:
     assert len(await workers.news()) == 1
 
 
+async def test_a_machine_that_makes_nothing_is_failed_also_where_no_minimum_is_asked(workers: Workers) -> None:
+    async with workers.process.database.transaction() as connection:
+        await connection.execute(sa.text("UPDATE instances SET min_rate = 0"))
+    uuid = await workers.register()
+
+    answer = (await workers.say("bench-done", {"uuid": uuid, "rate": 0})).json()
+
+    assert answer == {"ok": True, "passed": False}
+    machine = await workers.machine()
+    assert (machine["phase"], machine["failure"]) == ("registered", "benchmark of 0 p/h: it makes no proofs")
+
+
+async def test_what_a_host_was_measured_at_is_what_to_expect_of_it_next_time(workers: Workers) -> None:
+    for rate in (80, 90):
+        await workers.say("bench-done", {"uuid": await workers.register(), "rate": rate})
+        await workers.register()  # it restarts, and will be measured again
+
+    pulse = await workers.process.ledger.pulse(workers.run.agent_id, 0, NOON)
+
+    assert pulse.host_rates == {("m1", "RTX 5090", 1): 85.0}
+
+
 async def test_the_minimum_itself_is_enough(workers: Workers) -> None:
     uuid = await workers.register()
 

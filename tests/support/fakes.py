@@ -127,6 +127,7 @@ class FakeWorlds:
 
     a_model: Model | Exception
     a_market: Market | None = None
+    forgotten: list[str] = field(default_factory=list)
 
     async def market(self, agent: FleetAgent) -> Market:
         del agent
@@ -147,3 +148,6 @@ class FakeWorlds:
     async def instance_env(self, agent: FleetAgent) -> Mapping[str, str]:
         del agent
         return {}
+
+    def forget(self, uid: str) -> None:
+        self.forgotten.append(uid)

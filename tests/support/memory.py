@@ -58,6 +58,7 @@ class Memory:
     alerts: list[str] = field(default_factory=list)
     calibration: dict[str, float] = field(default_factory=dict)
     quiet: Quiet | None = None
+    host_rates: dict[tuple[str, str, int], float] = field(default_factory=dict)
     token: int = 1
     started: int = 0
 
@@ -168,7 +169,7 @@ class Memory:
     async def pulse(self, agent_id: int, run_id: int, now: datetime) -> Pulse:
         del agent_id, run_id, now
         tokens = sum(s.tokens_in + s.tokens_out for s in self.booked.values())
-        return Pulse(0, 0, 0, Decimal(0), tokens)
+        return Pulse(0, 0, 0, Decimal(0), tokens, host_rates=self.host_rates)
 
     async def refuse(
         self, run: Run, kind: str, *, intent_key: str, by: str, args: Mapping[str, Any], refusal: Refusal
@@ -220,7 +221,17 @@ class Memory:
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         del agent_id
         return tuple(
-            RunReport(i, ("Schedule",), NOW, NOW + timedelta(seconds=9), c.outcome, c.summary, c.error)
+            RunReport(
+                i,
+                ("Schedule",),
+                NOW,
+                NOW + timedelta(seconds=9),
+                c.outcome,
+                c.summary,
+                c.error,
+                c.reason,
+                tuple(a for a in self.acted if a.run_id == i),
+            )
             for i, c in sorted(self.concluded.items())
             if i in run_ids
         )

@@ -107,7 +107,7 @@ class OnPostgres:
             ledger=process.ledger,
             cluster=self.cluster,
             effects=effects,
-            observe=Observe(worlds, lifecycle, process.ledger, process.runs, now),
+            observe=Observe(worlds, lifecycle, process.ledger, process.runs, self.cluster, now),
             now=now,
             new_secret=lambda: Secret("token", "hash"),
             worker_url=None,

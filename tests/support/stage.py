@@ -23,6 +23,7 @@ import pytest
 import yaml
 from psycopg.rows import dict_row
 
+from fleetagent.dev.apiserver import ApiError
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.rbac import operator_objects
 from support.cluster import eventually
@@ -131,9 +132,12 @@ class Stage:
     def resource(self, name: str = NAME) -> Json:
         """The stored resource; empty when there is none."""
         path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{self.namespace}/fleetagents/{name}"
-        if not self.cluster.api.exists(path):
-            return {}
-        found: Json = self.cluster.api.call("GET", path)
+        try:
+            found: Json = self.cluster.api.call("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            raise
         return found
 
     def status(self) -> Json:

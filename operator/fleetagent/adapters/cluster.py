@@ -83,7 +83,7 @@ class KubernetesCluster:
         except ApiException as error:
             if error.status == 404:
                 return
-            raise TryLater(f"status of {namespace}/{name}: {error.status} {_said(error)}") from error
+            raise TryLater(f"status of {namespace}/{name}: {error.status} {servers_words(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TryLater(f"status of {namespace}/{name}: {error!r}") from error
 
@@ -145,7 +145,7 @@ class KubernetesCluster:
         return f"ConfigMap {self._home}/{STOP_CONFIG_MAP} exists" + (f": {reason}" if reason else "")
 
 
-def _said(error: ApiException) -> str:
+def servers_words(error: ApiException) -> str:
     """The API server's own sentence, in one line, without the JSON around it."""
     try:
         said = json.loads(error.body or "")["message"]

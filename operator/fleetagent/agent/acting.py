@@ -5,6 +5,7 @@ from typing import Any
 
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.effects import MIN_RATE, Effect, Wanted
+from fleetagent.agent.planning import with_history
 from fleetagent.domain.capacity import offer_rate
 from fleetagent.domain.facts import Launch, Refusal, Stop
 from fleetagent.domain.fleet import Fleet, Offer
@@ -14,20 +15,21 @@ from fleetagent.domain.money import min_rate
 from fleetagent.domain.records import LaunchIntent
 from fleetagent.errors import BadResource, TryLater
 
+NO_MARKET = Refusal("MarketUnavailable", "the market cannot be used now")
+
 
 async def launch(desk: Desk, offer_id: str, reason: str, call_id: str, *, by: str) -> JsonObject:
     """Rent the machine of one offer. The answer says what happened, or which rule refused it."""
     disk_gb = desk.subject.spec.fleet.vast.instance.disk_gb
     shown = desk.offers_shown.get(offer_id)
     offer = await desk.market.offer(offer_id, disk_gb) if desk.market and shown else None
+    offer = with_history(desk.pulse, offer) if offer is not None else None
     facts = await desk.facts(offer, await desk.services.cluster.installation_stop())
     wish = Launch(offer_id, reason)
     refusal = check(wish, facts)
-    if refusal is None and (offer is None or desk.market is None):
-        refusal = Refusal("MarketUnavailable", "the market cannot be used now")
     args = {"offer_id": offer_id, "reason": reason}
     if refusal is not None or offer is None or desk.market is None:
-        return await _refused(desk, "launch", call_id, args, refusal, by)
+        return await _refused(desk, "launch", call_id, args, refusal or NO_MARKET, by)
     try:
         env = await desk.services.worlds.instance_env(desk.subject.agent)
     except BadResource as error:
@@ -42,7 +44,7 @@ def _wanted(desk: Desk, offer: Offer, env: Any, call_id: str, args: JsonObject, 
     spec = desk.subject.spec
     template = spec.fleet.vast.instance
     secret = desk.services.new_secret()
-    floor = min_rate(offer.usd_per_hour, spec.budget.usd_per_proof, int(template.min_proofs_per_hour))
+    floor = min_rate(offer.usd_per_hour, spec.budget.usd_per_proof, template.min_proofs_per_hour)
     intent = LaunchIntent(
         intent_key=_intent_key(desk, call_id),
         by=by,
@@ -69,7 +71,7 @@ async def stop(desk: Desk, instance_id: str, reason: str, call_id: str, *, by: s
     args = {"instance_id": instance_id, "reason": reason}
     instance = facts.fleet.named(instance_id) if isinstance(facts.fleet, Fleet) else None
     if refusal is not None or instance is None or desk.market is None:
-        return await _refused(desk, "stop", call_id, args, refusal, by)
+        return await _refused(desk, "stop", call_id, args, refusal or NO_MARKET, by)
     effect = await desk.services.effects.stop(
         desk.run.lease,
         desk.run.run_id,
@@ -87,10 +89,7 @@ def _intent_key(desk: Desk, call_id: str) -> str:
     return f"{desk.subject.record.id}:{desk.run.run_id}:{call_id}"
 
 
-async def _refused(
-    desk: Desk, kind: str, call_id: str, args: JsonObject, refusal: Refusal | None, by: str
-) -> JsonObject:
-    refusal = refusal or Refusal("MarketUnavailable", "the market cannot be used now")
+async def _refused(desk: Desk, kind: str, call_id: str, args: JsonObject, refusal: Refusal, by: str) -> JsonObject:
     await desk.services.ledger.refuse(
         desk.run, kind, intent_key=_intent_key(desk, call_id), by=by, args=args, refusal=refusal
     )

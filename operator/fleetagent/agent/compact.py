@@ -8,6 +8,7 @@ from fleetagent.agent.ask import ModelFailed, ask
 from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
 from fleetagent.domain.compaction import Compaction, FeedbackSize, RunSize, plan
 from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.records import RunReport
 from fleetagent.domain.summary import RunNote, acceptable_summary, digest, summary_request
 from fleetagent.domain.text import clean
 from fleetagent.domain.transcript import repair, wire
@@ -19,6 +20,9 @@ log = logging.getLogger(__name__)
 
 _WORTH_IT = 0.75
 """What a request that was refused must shrink to; for less nothing is forgotten."""
+
+MOST_MACHINES_NAMED = 12
+"""A small model that must name more than this fails at it, and the digest by code would be all there ever is."""
 
 REMEDY = "lower spec.context.tokenBudget to what the server takes, or serve the model with a longer window"
 
@@ -78,7 +82,8 @@ class Compact:
         leaving = [m for m in transcript.history if _leaves(m, chosen)]
         made: Made | None = None
         if chosen.summarise_runs:
-            made = await self._summary(transcript, model, chosen, leaving)
+            runs = await self._conversation.notes(transcript.run.agent_id, chosen.summarise_runs)
+            made = await self._summary(transcript, model, runs, leaving)
         gone = {m.seq for m in leaving}
         transcript.history = tuple(m for m in transcript.history if m.seq not in gone)
         transcript.masked_before_run = max(transcript.masked_before_run, chosen.masked_before_run)
@@ -100,31 +105,30 @@ class Compact:
         await self._tell(transcript, method, made, before, after, len(chosen.drop_feedback))
 
     async def _summary(
-        self, transcript: Transcript, model: Model, chosen: Compaction, leaving: Sequence[Message]
+        self, transcript: Transcript, model: Model, runs: Sequence[RunReport], leaving: Sequence[Message]
     ) -> Made:
         budget, count = transcript.budget, transcript.count
         room = int(budget.within_a_run / max(transcript.calibration.ratio, CAUTIOUS_RATIO))
+        ids = _machines(runs)
         system, user = summary_request(
-            transcript.summary, leaving, cap_tokens=budget.summary_cap, room_tokens=room, count=count
+            transcript.summary,
+            leaving,
+            cap_tokens=budget.summary_cap,
+            room_tokens=room,
+            count=count,
+            required_ids=ids,
         )
         request = transcript.summary_request(system, user)
         try:
             reply = await ask(transcript, model, request, request_estimate(request.messages, (), count))
         except (ModelFailed, PromptTooLong) as error:
-            return await self._digest(transcript, chosen, str(error))
+            return _digest(transcript, runs, str(error))
         because = acceptable_summary(
-            reply, source_tokens=count(user), cap_tokens=budget.summary_cap, required_ids=(), count=count
+            reply, source_tokens=count(user), cap_tokens=budget.summary_cap, required_ids=ids, count=count
         )
         if because is not None:
-            return await self._digest(transcript, chosen, because)
+            return _digest(transcript, runs, because)
         return Made(clean(reply.text).strip(), "Summary", None)
-
-    async def _digest(self, transcript: Transcript, chosen: Compaction, because: str) -> Made:
-        reports = await self._conversation.notes(transcript.run.agent_id, chosen.summarise_runs)
-        notes = [RunNote(r.run_id, r.started_at, r.outcome or "Unknown", r.summary or "") for r in reports]
-        cap = transcript.budget.summary_cap
-        text = digest(notes, transcript.summary, cap_tokens=cap, count=transcript.count)
-        return Made(clean(text), "Digest", clean(because, 500))
 
     async def _tell(
         self, transcript: Transcript, method: str, made: Made | None, before: int, after: int, dropped: int
@@ -200,3 +204,19 @@ def _sizes(transcript: Transcript) -> tuple[tuple[RunSize, ...], int]:
     )
     shown = sum(s.tokens_masked if s.run_id < transcript.masked_before_run else s.tokens_full for s in sizes)
     return sizes, max(transcript.estimate() - shown, 0)
+
+
+def _machines(runs: Sequence[RunReport]) -> tuple[str, ...]:
+    """The machines that these runs rented or ended, the newest: what a summary must not forget."""
+    named = dict.fromkeys(a.machine for r in runs for a in r.actions if a.machine is not None)
+    return tuple(named)[-MOST_MACHINES_NAMED:]
+
+
+def _digest(transcript: Transcript, runs: Sequence[RunReport], because: str) -> Made:
+    notes = [
+        RunNote(r.run_id, r.started_at, r.outcome or "Unknown", r.summary or "", tuple(a.words for a in r.actions))
+        for r in runs
+    ]
+    cap = transcript.budget.summary_cap
+    text = digest(notes, transcript.summary, cap_tokens=cap, count=transcript.count)
+    return Made(clean(text), "Digest", clean(because, 500))

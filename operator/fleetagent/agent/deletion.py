@@ -12,7 +12,7 @@ from fleetagent.agent.subject import Subject, label_prefix
 from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
 from fleetagent.domain.records import AgentKey, Lease
 from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent, Metadata
-from fleetagent.errors import BadResource, LeaseLost, TryLater
+from fleetagent.errors import BadResource, LeaseLost, NotStorable, TryLater
 from fleetagent.ports import Agents, Cluster, Ledger, Market, Worlds
 
 SAID_AGAIN_AFTER = timedelta(seconds=20)
@@ -50,7 +50,7 @@ class Deletion:
         meta = Metadata.read(body["metadata"])
         try:
             keeps = await self._step(body, meta)
-        except (BadResource, TryLater, LeaseLost) as error:
+        except (BadResource, LeaseLost, NotStorable, TryLater) as error:
             keeps = f"{error}; {_way_out('')}"
             if Annotation.ABANDON in meta.annotations:
                 await self._say(meta, "MachinesAbandoned", f"if there are any, nobody watches them any more: {error}")
@@ -59,6 +59,7 @@ class Deletion:
             await self._say(meta, "DeletionWaits", keeps)
         else:
             self._said.pop(meta.uid, None)
+            self._worlds.forget(meta.uid)
         return keeps
 
     async def _step(self, body: Mapping[str, Any], meta: Metadata) -> str | None:
@@ -73,7 +74,7 @@ class Deletion:
             async with kept(self._agents, lease, self._renew_every):
                 keeps = await self._end(subject, lease)
                 if keeps is None:
-                    await self._agents.forget(lease)
+                    await self._agents.forget(lease, meta.uid)
         finally:
             await self._agents.release(lease)
         return keeps

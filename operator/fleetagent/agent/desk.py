@@ -53,6 +53,7 @@ class Desk:
     offers_shown: dict[str, Offer] = field(default_factory=dict)
     wakes_changed: int = 0
     alerts_raised: int = 0
+    tools_failed: int = 0
 
     async def facts(self, offer_now: Offer | None, stop: str | None) -> Facts:
         """Read the world again: an action is judged by what is true now, not by what the model saw."""

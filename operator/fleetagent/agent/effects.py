@@ -13,7 +13,7 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.fleet import Instance, Order
 from fleetagent.domain.records import LaunchIntent, Lease, Run
-from fleetagent.errors import BadResource, Denied, TryLater, Unclear
+from fleetagent.errors import BadResource, Denied, LeaseLost, NotStorable, TryLater, Unclear
 from fleetagent.ports import Agents, Ledger, Market
 
 log = logging.getLogger(__name__)
@@ -40,10 +40,10 @@ class Wanted:
 
 @contextlib.contextmanager
 def _written_down_later() -> Iterator[None]:
-    """A database that is away does not undo what the market did: the intent stands, and the next look settles it."""
+    """What the market did is not undone by a record that fails: the intent stands, and the next look settles it."""
     try:
         yield
-    except TryLater as error:
+    except (TryLater, LeaseLost, NotStorable) as error:
         log.warning("the result of an effect could not be written down (%s); a look at the market settles it", error)
 
 

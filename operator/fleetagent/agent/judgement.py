@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.loop import Ending
 from fleetagent.agent.subject import Subject
-from fleetagent.domain.records import Action, ActionState, Outcome, Pulse
+from fleetagent.domain.observation import Calls
+from fleetagent.domain.records import EFFECTS, Action, ActionState, Outcome, Pulse
 from fleetagent.domain.schedule import Trigger
-
-EFFECTS = frozenset({ActionState.DONE, ActionState.UNKNOWN, ActionState.INTENDED})
-"""States of an action that has, or may have, changed the fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,17 @@ def outcome_of(ending: Ending, actions: tuple[Action, ...]) -> Outcome:
     return Outcome.REFUSED if states & {ActionState.REFUSED, ActionState.FAILED} else Outcome.HELD
 
 
+def world_changed(calls: Calls) -> bool:
+    """Whether the run was called because fleet or resource had changed."""
+    return not {Trigger.EVENT, Trigger.SPEC_CHANGE}.isdisjoint(calls.kinds)
+
+
 def is_quiet(desk: Desk, actions: tuple[Action, ...]) -> bool:
-    """Nothing in it but looking; judged by what was written, never by wording."""
+    """Nothing in it but looking, and every look answered; judged by what was written, never by wording."""
     calls = desk.run.calls
     spoken = any(p.kind is Trigger.FEEDBACK for p in calls.pending)
-    return not (actions or desk.wakes_changed or desk.alerts_raised or calls.wakes or spoken)
+    changed = desk.wakes_changed or desk.alerts_raised
+    return not (actions or changed or desk.tools_failed or calls.wakes or spoken)
 
 
 def summary_of(ending: Ending, trouble: Trouble | None, actions: tuple[Action, ...]) -> str:

@@ -16,7 +16,7 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.lease import kept
 from fleetagent.agent.observe import Observe
 from fleetagent.agent.report import Known, Report
-from fleetagent.agent.served import Served, wants_reset
+from fleetagent.agent.served import REMEMBERED, Served, wants_reset
 from fleetagent.agent.subject import Subject, label_prefix, spec_hash
 from fleetagent.agent.turn import Ended, Turn
 from fleetagent.domain.fleet import Fleet
@@ -63,9 +63,15 @@ class Keeper:
         self._run: asyncio.Task[Ended] | None = None
         self._lease: Lease | None = None
         self._looked_at: datetime | None = None
+        self._sampled_at: datetime | None = None
         self._untold = False  # a run has ended and the status does not say so yet
         self._highest_run_id = 0  # a floor of our own, should database and status both be set back
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def uid(self) -> str:
+        """Which resource of this name is kept."""
+        return str(self._body["metadata"]["uid"])
 
     def look(self, body: Mapping[str, Any]) -> None:
         """Take this as the newest state of the resource and see soon what is due."""
@@ -98,7 +104,8 @@ class Keeper:
             if again_at is not None:
                 pause = max(timedelta(0), min(pause, again_at - self._k.now()))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._nudged.wait(), pause.total_seconds())
+                async with asyncio.timeout(pause.total_seconds()):  # wait_for would swallow a `stop` beside a nudge
+                    await self._nudged.wait()
 
     async def _try(self) -> datetime | None:
         """One pass; no failure of it ends the keeper."""
@@ -114,7 +121,8 @@ class Keeper:
             await self._complain(Finding("Ready", "False", "MemoryUnavailable", sentence))
         except Exception as error:
             log.exception("%s: a pass failed; the next one starts afresh", self.key)
-            await self._complain(Finding("Ready", "False", "PassFailed", f"{type(error).__name__}: {error}"))
+            sentence = f"a look failed ({type(error).__name__}); the operator's log says more"
+            await self._complain(Finding("Ready", "False", "PassFailed", sentence))
         return self._k.now() + self._k.retry_after
 
     async def _complain(self, finding: Finding) -> None:
@@ -161,13 +169,13 @@ class Keeper:
                 debounce=subject.spec.schedule.debounce,
             )
         if what and self._untold:
-            await self._tell(subject, wakes, what.look_again_at)
+            await self._tell(subject, lease, wakes, what.look_again_at)
         if what:
             await self._start(subject, lease, what)
             return None
         if self._looked_at is None or self._k.now() - self._looked_at >= self._k.look_every:
             await self._look_at_the_fleet(subject, lease)
-        await self._tell(subject, wakes, what.look_again_at)
+        await self._tell(subject, lease, wakes, what.look_again_at)
         await self._k.agents.release(lease)
         self._lease = None
         return what.look_again_at
@@ -175,11 +183,7 @@ class Keeper:
     async def _subject(self) -> Subject:
         agent = FleetAgent.stored(self._body)
         status = agent.status
-        handled = {
-            name: value
-            for name in ("request", "reset", "message", "acknowledge", "approve", "reject", "session")
-            if (value := getattr(status, f"last_handled_{name}")) is not None
-        }
+        handled = {name: value for name in REMEMBERED if (value := getattr(status, f"last_handled_{name}")) is not None}
         floor = max(status.last_run_id or 0, self._highest_run_id)
         record = await self._k.agents.meet(self.key, agent.metadata.uid, floor=floor, handled=handled)
         self._highest_run_id = record.last_run_id
@@ -207,6 +211,7 @@ class Keeper:
         if lease is not None:
             for run_id in await self._k.runs.interrupt_stale(lease):
                 log.warning("%s run %s was interrupted; what it was called for is due again", self.key, run_id)
+                self._untold = True
         return lease
 
     async def _serve(self, subject: Subject, lease: Lease) -> Subject:
@@ -272,7 +277,7 @@ class Keeper:
             log.warning("%s: the run ended early: %s", self.key, error)
         elif error is not None:
             log.error("%s: the run broke", self.key, exc_info=error)
-            self._note(Finding("Ready", "False", "RunBroke", f"{type(error).__name__}: {error}"))
+            self._note(Finding("Ready", "False", "RunBroke", f"{type(error).__name__}; the operator's log says more"))
         else:
             ended = run.result()
             self._known.seen = ended.seen
@@ -287,22 +292,33 @@ class Keeper:
     async def _look_at_the_fleet(self, subject: Subject, lease: Lease) -> None:
         self._known.seen, self._known.pulse = await self._k.observe(subject, lease)
         self._looked_at = self._k.now()
-        cap = self._known.seen.capacity
-        if cap is not None and isinstance(self._known.seen.fleet, Fleet):
-            figures = {
-                "proving": cap.proving,
-                "on_the_way": cap.on_the_way,
-                "proofs_per_hour": cap.proofs_per_hour,
-                "projected_proofs_per_hour": cap.projected_proofs_per_hour,
-                "target_proofs_per_hour": self._known.seen.target.proofs_per_hour if self._known.seen.target else 0.0,
-                "usd_per_hour": self._known.seen.fleet.usd_per_hour,
-            }
-            await self._k.ledger.sample(subject.record.id, self._k.now(), figures)
 
-    async def _tell(self, subject: Subject, wakes: tuple[Wake, ...], next_run_at: datetime | None) -> None:
+    async def _sample(self, subject: Subject) -> None:
+        """A point for the plots from the newest look, a run's or our own, at most one in the time between two looks."""
+        seen, before = self._known.seen, self._sampled_at
+        if seen is None or seen.capacity is None or not isinstance(seen.fleet, Fleet):
+            return
+        if before is not None and seen.at - before < self._k.look_every:
+            return
+        figures = {
+            "proving": seen.capacity.proving,
+            "on_the_way": seen.capacity.on_the_way,
+            "proofs_per_hour": seen.capacity.proofs_per_hour,
+            "projected_proofs_per_hour": seen.capacity.projected_proofs_per_hour,
+            "target_proofs_per_hour": seen.target.proofs_per_hour if seen.target else 0.0,
+            "usd_per_hour": seen.fleet.usd_per_hour,
+        }
+        await self._k.ledger.sample(subject.record.id, seen.at, figures)
+        self._sampled_at = seen.at
+
+    async def _tell(
+        self, subject: Subject, lease: Lease, wakes: tuple[Wake, ...], next_run_at: datetime | None
+    ) -> None:
         now = self._k.now()
+        await self._k.report.alerts(subject.agent.metadata, await self._k.runs.tell_alerts(lease))
         if self._known.seen is not None:
             self._known.pulse = await self._k.ledger.pulse(subject.record.id, 0, now)
+        await self._sample(subject)
         last = await self._k.runs.last(subject.record.id)
         self._known.hear_of(subject, last)
         await self._k.report(subject, self._known, last=last, wakes=wakes, next_run_at=next_run_at, now=now)

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 async def kept(agents: Agents, lease: Lease, every: timedelta) -> AsyncIterator[None]:
     """Renew by a task of its own, however long a call in the block takes; `LeaseLost` when another took over."""
     body = asyncio.current_task()
+    asked_before = body.cancelling() if body is not None else 0
     lost: list[LeaseLost] = []
 
     async def renew() -> None:
@@ -35,10 +36,11 @@ async def kept(agents: Agents, lease: Lease, every: timedelta) -> AsyncIterator[
     task = asyncio.create_task(renew())
     try:
         yield
-    except asyncio.CancelledError:
         if lost:
-            if body is not None:
-                body.uncancel()  # it was us who cancelled, and the reason is told as an error of its own
+            await asyncio.sleep(0)  # the request to end is still on its way: it must not reach what comes after us
+    except asyncio.CancelledError:
+        # One of the requests was ours, and its reason is told as an error; any other is somebody who wants us to end.
+        if lost and (body is None or body.uncancel() <= asked_before):
             raise lost[0] from None
         raise
     finally:

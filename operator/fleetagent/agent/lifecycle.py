@@ -35,8 +35,8 @@ class Lifecycle:
         """The fleet as a complete listing and the ledger agree, or why it is unknown."""
         known = await self._ledger.instances(subject.record.id)
         try:
-            await self._same_account(subject, lease, market, known)
-            listed = await market.machines()
+            account, listed = await asyncio.gather(market.account_id(), market.machines())
+            await self._same_account(subject, lease, account, known)
         except TryLater as error:
             return await self.unknown(subject, f"spec.fleet.vast.baseURL: the market cannot be read ({error})", known)
         except BadResource as error:
@@ -77,9 +77,9 @@ class Lifecycle:
             fleet_usd_per_hour=spec.budget.fleet_usd_per_hour,
         )
 
-    async def _same_account(self, subject: Subject, lease: Lease, market: Market, known: tuple[Instance, ...]) -> None:
+    async def _same_account(self, subject: Subject, lease: Lease, account: str, known: tuple[Instance, ...]) -> None:
         """Machines belong to one account: another one's list says nothing about them. Without machines any will do."""
-        account, before = await market.account_id(), subject.record.account_id
+        before = subject.record.account_id
         if account == before:
             return
         if before is None or not known:

@@ -1,6 +1,7 @@
 """Ask the ports, return one frozen Observation."""
 
 import asyncio
+from datetime import datetime, timedelta
 
 from fleetagent.agent.clock import Now
 from fleetagent.agent.lifecycle import Lifecycle
@@ -8,19 +9,25 @@ from fleetagent.agent.subject import Subject
 from fleetagent.domain.capacity import effective_target
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import Fleet, FleetUnknown
+from fleetagent.domain.money import over_budget
 from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Lease, Pulse
 from fleetagent.errors import BadResource, FleetAgentError, TryLater
-from fleetagent.ports import Ledger, Runs, Worlds
+from fleetagent.ports import Cluster, Ledger, Runs, Worlds
 
 OVER_BUDGET = "OverBudget"
+STOP_LIFE = timedelta(seconds=10)
 
 
 class Observe:
     """The facts at this moment; whatever cannot be read is unknown, with the reason."""
 
-    def __init__(self, worlds: Worlds, lifecycle: Lifecycle, ledger: Ledger, runs: Runs, now: Now) -> None:
+    def __init__(
+        self, worlds: Worlds, lifecycle: Lifecycle, ledger: Ledger, runs: Runs, cluster: Cluster, now: Now
+    ) -> None:
         self._runs = runs
+        self._cluster = cluster
+        self._stop: tuple[datetime, str | None] | None = None
         self._over_budget: dict[int, bool] = {}
         self._worlds = worlds
         self._lifecycle = lifecycle
@@ -54,8 +61,7 @@ class Observe:
         """Caps stop no machine, so a person must know when they do not hold; written when it changes."""
         agent_id, budget = subject.record.id, subject.spec.budget
         bill, today = fleet.usd_per_hour, pulse.usd_spent_today
-        over_day = budget.fleet_usd_per_day is not None and today > budget.fleet_usd_per_day
-        over = bill > budget.fleet_usd_per_hour or over_day
+        over = over_budget(budget, bill, today)
         if self._over_budget.get(agent_id) is over and (pulse.open_alerts > 0) is over:
             return  # another process may have told it otherwise meanwhile
         if over:
@@ -76,7 +82,9 @@ class Observe:
             return DemandUnknown(str(error), reason_in(error, "DemandUnknown"))
 
     async def launch_problem(self, subject: Subject) -> LaunchProblem | None:
-        """What a new machine would lack: known before one is wanted, and seen to be mended without a launch."""
+        """Why nothing can be launched: known before a machine is wanted, and seen to be mended without a launch."""
+        if (stop := await self._installation_stop()) is not None:
+            return LaunchProblem("InstallationStopped", f"nothing is launched or stopped: {stop}")
         try:
             await self._worlds.instance_env(subject.agent)
         except BadResource as error:
@@ -84,6 +92,13 @@ class Observe:
         except TryLater as error:
             return LaunchProblem("SecretUnreadable", str(error))
         return None
+
+    async def _installation_stop(self) -> str | None:
+        """As it was some seconds ago, for all agents alike; before an effect it is read afresh."""
+        now = self._now()
+        if self._stop is None or now - self._stop[0] >= STOP_LIFE:
+            self._stop = (now, await self._cluster.installation_stop())
+        return self._stop[1]
 
 
 def reason_in(error: FleetAgentError, otherwise: str) -> str:

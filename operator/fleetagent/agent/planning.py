@@ -1,14 +1,16 @@
 """plan_capacity: code does the arithmetic, the model decides."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 from fleetagent.agent.desk import Desk
-from fleetagent.domain.capacity import CHANCE, Step, capacity, choose, offer_rate
+from fleetagent.domain.capacity import CHANCE, Step, capacity, choose, usd_per_proof
 from fleetagent.domain.facts import Facts, Stop
 from fleetagent.domain.fleet import Fleet, Instance, Offer, Phase
-from fleetagent.domain.guardrails import check
+from fleetagent.domain.guardrails import check_as_in_act
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.money import dollars, hours_to_midnight
+from fleetagent.domain.records import Pulse
 from fleetagent.domain.text import neutral
 
 
@@ -23,7 +25,13 @@ async def offers_for(desk: Desk) -> list[Offer]:
         {i.machine_id for i in fleet.instances if i.phase is not Phase.PROVING} if isinstance(fleet, Fleet) else set()
     )
     left_out = starting | set(desk.pulse.hosts_excluded)
-    return [o for o in offers if o.machine_id not in left_out and o.offer_id not in desk.pulse.offers_denied]
+    denied = desk.pulse.offers_denied
+    return [with_history(desk.pulse, o) for o in offers if o.machine_id not in left_out and o.offer_id not in denied]
+
+
+def with_history(pulse: Pulse, offer: Offer) -> Offer:
+    """The offer, and what this very host made for us before."""
+    return replace(offer, measured_rate=pulse.host_rates.get((offer.machine_id, offer.gpu_name, offer.num_gpus)))
 
 
 async def plan(desk: Desk) -> JsonObject:
@@ -32,7 +40,7 @@ async def plan(desk: Desk) -> JsonObject:
     cap, target = facts.capacity, facts.target
     if cap is None or target is None or not isinstance(facts.fleet, Fleet):
         return {"hold": True, "launch": [], "stop": [], "because": "fleet or demand is unknown: do nothing"}
-    met = target.met_by(cap.projected_proofs_per_hour, cap.proving + cap.on_the_way)
+    met = target.met_by(cap)
     shortfall = max(0.0, round(target.proofs_per_hour - cap.projected_proofs_per_hour, 1))
     steps = () if met else await _launches(desk, facts, shortfall)
     stops = _stops(facts) if met else ()
@@ -68,11 +76,11 @@ async def _launches(desk: Desk, facts: Facts, shortfall: float) -> tuple[Step, .
     )
     offers = await offers_for(desk) if at_most > 0 else []
     if budget.usd_per_proof is not None:
-        offers = [o for o in offers if _usd_per_proof_allows(o, budget.usd_per_proof)]
+        offers = [o for o in offers if usd_per_proof(o) <= budget.usd_per_proof]
     return choose(
         offers,
         shortfall=shortfall,
-        at_least=max(0, limits.min_instances - cap.proving - cap.on_the_way),
+        at_least=max(0, limits.min_instances - cap.lasting),
         at_most=max(0, at_most),
         usd_per_hour_left=_usd_per_hour_left(facts, facts.fleet),
     )
@@ -91,12 +99,12 @@ def _stops(facts: Facts) -> tuple[Instance, ...]:
     cap, target = facts.capacity, facts.target
     if cap is None or target is None or not isinstance(facts.fleet, Fleet):
         return ()
-    left, count = cap.projected_proofs_per_hour, cap.proving + cap.on_the_way
+    left, count = cap.projected_proofs_per_hour, cap.lasting
     chosen: list[Instance] = []
     for instance in sorted(facts.fleet.instances, key=_first_to_go):
         fits = left - capacity(instance) >= target.proofs_per_hour and count > target.min_instances
         room = len(chosen) < facts.spec.limits.stops_per_run - facts.stops_this_run
-        if fits and room and check(Stop(instance.instance_id, ""), facts) is None:
+        if fits and room and check_as_in_act(Stop(instance.instance_id, ""), facts) is None:
             chosen.append(instance)
             left, count = left - capacity(instance), count - 1
     return tuple(chosen)
@@ -118,11 +126,6 @@ def _step(step: Step) -> JsonObject:
         "expected_proofs_per_hour": round(step.expected_rate),
         "usd_per_hour": f"{step.offer.usd_per_hour:.3f}",
     }
-
-
-def _usd_per_proof_allows(offer: Offer, most: Decimal) -> bool:
-    rate = offer_rate(offer)
-    return rate > 0 and offer.usd_per_hour / Decimal(str(rate)) <= most
 
 
 def _why_nothing(facts: Facts) -> str:

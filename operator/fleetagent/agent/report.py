@@ -10,7 +10,7 @@ from typing import Any
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.fleet import Fleet
 from fleetagent.domain.observation import Observation
-from fleetagent.domain.records import Outcome, Pulse, RunReport
+from fleetagent.domain.records import Alert, Outcome, Pulse, RunReport
 from fleetagent.domain.resource import (
     Condition,
     FleetAgentStatus,
@@ -51,8 +51,8 @@ class Known:
             return
         failing = subject.record.model_failing_since is not None
         problem = None
-        if failing and last.outcome == Outcome.FAILED and last.summary and last.error:
-            problem = (last.summary.partition(":")[0], last.error)
+        if failing and last.outcome == Outcome.FAILED and last.reason and last.error:
+            problem = (last.reason, last.error)
         asked = not failing and subject.record.session.context_tokens is not None
         self.health = Health(problem, asked, self.health.problems, Outcome(last.outcome), last.error)
         self.health_of_run = last.run_id
@@ -83,12 +83,12 @@ class Report:
         known.conditions = merged(before, found, now, meta.generation)
         await self._announce(meta, before, known.conditions)
         status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
-        stored = _said(subject.agent.status.to_merge_patch())
-        if known.written is not None and _said(known.written) == stored:
+        stored = _but_for_the_time(subject.agent.status.to_merge_patch())
+        if known.written is not None and _but_for_the_time(known.written) == stored:
             known.written_over = None
-        if _said(status) == (stored if known.written is None else _said(known.written)):
+        if _but_for_the_time(status) == (stored if known.written is None else _but_for_the_time(known.written)):
             lags = stored == known.written_over  # else somebody has written since
-            if _said(status) == stored or lags:
+            if _but_for_the_time(status) == stored or lags:
                 return
         try:
             await self._cluster.patch_status(meta.namespace, meta.name, status)
@@ -121,6 +121,14 @@ class Report:
             known.written = patch
         return True
 
+    async def alerts(self, meta: Metadata, alerts: Iterable[Alert]) -> None:
+        """Give each alert to people by the id that they acknowledge it by."""
+        for alert in alerts:
+            message = f"alert-{alert.id}: {alert.message}"
+            await self._cluster.event(
+                meta.namespace, meta.name, meta.uid, kind="Warning", reason="Alert", message=message
+            )
+
     async def _announce(self, meta: Metadata, before: Iterable[Condition], after: Iterable[Condition]) -> None:
         for said in news(before, after):
             await self._cluster.event(
@@ -128,7 +136,7 @@ class Report:
             )
 
 
-def _said(status: Mapping[str, Any]) -> Mapping[str, Any]:
+def _but_for_the_time(status: Mapping[str, Any]) -> Mapping[str, Any]:
     fleet = {k: v for k, v in (status.get("fleet") or {}).items() if k != "observedAt"}
     return {**status, "fleet": fleet}
 
@@ -196,5 +204,6 @@ def _fleet(seen: Observation) -> FleetStatus | None:
 
 def _spend(pulse: Pulse) -> SpendStatus:
     return SpendStatus(
-        fleet_usd_today=pulse.usd_spent_today.quantize(Decimal("0.01")), model_tokens_today=pulse.model_tokens_today
+        fleet_usd_today=max(Decimal(0), pulse.usd_spent_today).quantize(Decimal("0.01")),
+        model_tokens_today=pulse.model_tokens_today,
     )

@@ -23,6 +23,8 @@ NAMES: dict[str, Annotation] = {
     "approve": Annotation.APPROVE,
     "reject": Annotation.REJECT,
 }
+REMEMBERED = (*NAMES, "session")
+"""What has a last handled value, in the row and in the status."""
 
 
 def value_of(name: str, said: str) -> str:

@@ -39,8 +39,10 @@ class Toolbox:
         try:
             result = await tool.answer(desk, arguments, call.id)
         except Unclear as doubt:
+            desk.tools_failed += 1
             return _error(f"{call.name}: not clear whether it happened ({doubt}): look before you repeat it")
         except (TryLater, Denied, BadResource) as error:
+            desk.tools_failed += 1
             log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, call.name, error)
             return _error(f"{call.name} is not possible now: {error}")
         return json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -173,7 +173,7 @@ async def cancel_check(desk: Desk, arguments: CancelArguments, _: str) -> JsonOb
 
 
 async def raise_alert(desk: Desk, arguments: AlertArguments, _: str) -> JsonObject:
-    """Tell a person."""
+    """Tell a person: the keeper makes an Event of it when the run has ended."""
     message = clean(arguments.message, 500)
     alert_id = await desk.services.runs.raise_alert(
         desk.subject.record.id, desk.run.run_id, "Model", arguments.severity, message
@@ -181,10 +181,6 @@ async def raise_alert(desk: Desk, arguments: AlertArguments, _: str) -> JsonObje
     desk.alerts_raised += 1
     if alert_id is None:
         return {"ok": True, "note": "the same alert is open already"}
-    meta = desk.subject.agent.metadata
-    await desk.services.cluster.event(
-        meta.namespace, meta.name, meta.uid, kind="Warning", reason="Alert", message=f"alert-{alert_id}: {message}"
-    )
     return {"ok": True, "id": f"alert-{alert_id}"}
 
 

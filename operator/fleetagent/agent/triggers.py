@@ -38,18 +38,24 @@ class Triggers:
 
     async def delete(self, body: Mapping[str, Any]) -> str | None:
         """The resource is being deleted. None when nothing of it is left, else what keeps it: to be called again."""
-        await self.gone(key_of(body))
+        await self.gone(body)
         return await self._deletion(body)
 
-    async def gone(self, key: AgentKey) -> None:
-        """Stop keeping this agent."""
+    async def gone(self, body: Mapping[str, Any]) -> None:
+        """This resource is no more: stop keeping it. A namesake that was made since is another one, and stays."""
+        key = key_of(body)
+        keeper = self._keepers.get(key)
+        if keeper is not None and keeper.uid == body["metadata"]["uid"]:
+            await self._let_go(key)
+
+    async def _let_go(self, key: AgentKey) -> None:
         if keeper := self._keepers.pop(key, None):
             await keeper.stop()
 
     async def close(self) -> None:
         """Stop keeping all of them, for good; leases are released, runs give back what called for them."""
         self._closed = True
-        await asyncio.gather(*(self.gone(key) for key in list(self._keepers)))
+        await asyncio.gather(*(self._let_go(key) for key in list(self._keepers)))
 
 
 def key_of(body: Mapping[str, Any]) -> AgentKey:

@@ -12,7 +12,7 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.compact import REMEDY, ContextFull
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.desk import Desk, Services
-from fleetagent.agent.judgement import EFFECTS, Trouble, budget_used_up, is_quiet, outcome_of, summary_of
+from fleetagent.agent.judgement import Trouble, budget_used_up, is_quiet, outcome_of, summary_of, world_changed
 from fleetagent.agent.lease import kept
 from fleetagent.agent.loop import Ending, Loop
 from fleetagent.agent.skip import looks, nothing_new
@@ -20,10 +20,10 @@ from fleetagent.agent.subject import Subject
 from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.observation import Observation
-from fleetagent.domain.records import Conclusion, Lease, Outcome, Run
+from fleetagent.domain.records import EFFECTS, Conclusion, Lease, Outcome, Run
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.text import clean
-from fleetagent.errors import BadReply, BadResource, LeaseLost, PromptTooLong, TryLater
+from fleetagent.errors import BadReply, BadResource, LeaseLost, NotStorable, PromptTooLong, TryLater
 from fleetagent.ports import Agents, Ledger, Market, Model, Runs, Worlds
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class Turn:
                 outcome=outcome,
                 summary=summary,
                 quiet=quiet,
-                verdict={"action": effects, "state_changed": effects},
+                verdict={"action": effects, "state_changed": effects or world_changed(run.calls)},
                 verdict_said=ending.verdict_said,
                 error=error,
                 model_calls=spent.model_calls,
@@ -175,6 +175,7 @@ class Turn:
                 fingerprint=await looks(desk) if quiet else None,
                 model_failed=None if trouble is not None and not trouble.is_models else trouble is not None,
                 next_prompt_tokens=transcript.next_projected(without_mine=quiet),
+                reason=trouble.reason if trouble else None,
             ),
         )
         log.info("%s run %s: %s: %s", desk.subject.key, run.run_id, outcome, summary)
@@ -184,5 +185,5 @@ class Turn:
     async def _give_back(self, run: Run, because: str) -> None:
         try:
             await self._runs.interrupt(run, because)
-        except (LeaseLost, TryLater) as error:
+        except (LeaseLost, NotStorable, TryLater) as error:
             log.warning("run %s was not closed (%s); whoever runs next closes it", run.run_id, error)

@@ -101,7 +101,7 @@ def build(
         confirm_gone=timedelta(seconds=settings.confirm_gone_seconds),
     )
     lifecycle = Lifecycle(agents, runs, ledger, effects, utc_now, limits)
-    observe = Observe(worlds, lifecycle, ledger, runs, utc_now)
+    observe = Observe(worlds, lifecycle, ledger, runs, cluster, utc_now)
     services = Services(
         worlds=worlds,
         runs=runs,

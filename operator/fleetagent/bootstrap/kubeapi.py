@@ -1,6 +1,5 @@
 """A client for the API server that is known to serve us: who we are, what we may, whether it has our resource."""
 
-import json
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ from kubernetes.aio.client import ApiClient, Configuration, CustomObjectsApi
 from kubernetes.aio.client.exceptions import ApiException
 from yaml import YAMLError
 
+from fleetagent.adapters.cluster import servers_words
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION
 from fleetagent.domain.text import clean
 from fleetagent.errors import CannotStart
@@ -66,19 +66,11 @@ def _refusal(error: ApiException) -> str:
         case 401:
             return "it does not know us (401): the token or certificate is wrong or has expired"
         case 403:
-            return f"it forbids us to list FleetAgents (403): apply the chart's roles and bindings ({_said(error)})"
+            return f"it forbids us to list FleetAgents (403): apply the chart's roles and bindings ({servers_words(error)})"
         case 404:
             return f"it has no {PLURAL}.{GROUP}/{VERSION} (404): apply what `fleetagent crd` prints"
         case status:
-            return f"it answered {status} ({_said(error)})"
-
-
-def _said(error: ApiException) -> str:
-    """The server's own sentence, without the JSON around it."""
-    try:
-        return _line(json.loads(error.body or "")["message"])
-    except (ValueError, LookupError, TypeError):
-        return _line(error.body or error.reason)
+            return f"it answered {status} ({servers_words(error)})"
 
 
 def _line(said: object) -> str:

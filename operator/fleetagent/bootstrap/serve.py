@@ -103,7 +103,7 @@ async def _watch(settings: Settings, built: Built, ready: asyncio.Event, told_to
         return kopf.login_with_service_account(**given) or kopf.login_with_kubeconfig(**given)
 
     given = kopf.OperatorSettings()
-    handlers.settings(given, namespaced=bool(settings.namespaces))
+    handlers.set_up(given, namespaced=bool(settings.namespaces))
     stop = asyncio.Event()
     watched = asyncio.create_task(_hand_over_on_signal(ready, told_to_end, stop, built))
     await kopf.operator(

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
+import httpx2
 
 from fleetagent.adapters.demand.http import HttpSource
 from fleetagent.adapters.demand.static import StaticSource
@@ -27,7 +27,7 @@ class RealWorlds:
     cluster: Cluster
     markets: VastMarkets
     http: httpx.AsyncClient
-    model_http: Any
+    model_http: httpx2.AsyncClient
     reach: Reach
     worker_url: str | None
     """Where machines of this installation report to; None: nowhere."""
@@ -92,6 +92,10 @@ class RealWorlds:
                     "CanLaunch", error.code, f"spec.fleet.vast.instance.envFromSecretRef: {error}"
                 ) from error
         return {**secret, **template.env}
+
+    def forget(self, uid: str) -> None:
+        """See `ports.Worlds.forget`."""
+        self.last_keys.pop(uid, None)
 
     async def _secret(self, agent: FleetAgent, ref: SecretKeyRef, condition: str, where: str) -> str:
         try:

@@ -16,7 +16,10 @@ NAME = "dev.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where everything is; `pid` is the operator's and changes when it is started again."""
+    """Where everything is; `pid` is the operator's and changes when it is started again.
+
+    `webURL` is the health listener's (/healthz, /readyz) until there is a page.
+    """
 
     kubeconfig: str
     databaseURL: str  # noqa: N815  # the file's own spelling, here and below

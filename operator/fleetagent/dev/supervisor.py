@@ -36,14 +36,12 @@ class Ports:
 
     health: int
     worker: int
-    web: int
 
     def settings(self) -> dict[str, str]:
         """As the operator's environment has them."""
         return {
             "FLEETAGENT_HEALTH_LISTEN": f"{HOST}:{self.health}",
             "FLEETAGENT_WORKER_LISTEN": f"{HOST}:{self.worker}",
-            "FLEETAGENT_WEB_LISTEN": f"{HOST}:{self.web}",
             "FLEETAGENT_WORKER_URL": f"http://{HOST}:{self.worker}",
         }
 
@@ -86,8 +84,8 @@ class Supervisor:
         """An operator that watches; `CannotStart` with its last words if it ended instead."""
 
         def on(port: int) -> Supervisor:
-            others = {free_port() for _ in range(8)} - {port}
-            supervisor = cls(commands, environ, Ports(port, *sorted(others)[:2]))
+            others = {free_port() for _ in range(2)} - {port}
+            supervisor = cls(commands, environ, Ports(port, min(others)))
             supervisor.start()
             commands.wait_for(supervisor.name, supervisor.is_ready, within_s=READY_WITHIN_S)
             return supervisor
@@ -104,11 +102,6 @@ class Supervisor:
     def name(self) -> str:
         """Of the process that is, or was last: each has a log of its own."""
         return f"operator-{self.restarts + 1}"
-
-    @property
-    def is_down(self) -> bool:
-        """Whether it ended and the pause before its restart is not over."""
-        return self._start_at is not None
 
     def is_ready(self) -> bool:
         """What a readiness probe would find."""

@@ -51,7 +51,9 @@ def _ram_cap(ram_gb: float) -> float:
 
 
 def offer_rate(offer: Offer) -> float:
-    """Proofs per hour to expect of this offer."""
+    """Proofs per hour to expect of this offer: what this very machine made before, else what such machines make."""
+    if offer.measured_rate is not None:
+        return round(offer.measured_rate, 1)
     return expected_rate(offer.gpu_name, offer.num_gpus, offer.cpu_ram_gb, offer.cpu_cores)
 
 
@@ -83,9 +85,14 @@ class Capacity:
     stopping: int
 
     @property
+    def lasting(self) -> int:
+        """All that is not about to go."""
+        return self.proving + self.on_the_way
+
+    @property
     def instances(self) -> int:
         """All that may bill."""
-        return self.proving + self.on_the_way + self.stopping
+        return self.lasting + self.stopping
 
 
 def capacity_of(fleet: Fleet) -> Capacity:
@@ -109,9 +116,10 @@ class Target:
     hold_from: Decimal
     min_instances: int
 
-    def met_by(self, projected_proofs_per_hour: float, instances: int) -> bool:
-        """On target within tolerance; the border counts as on target."""
-        return Decimal(str(projected_proofs_per_hour)) >= self.hold_from and instances >= self.min_instances
+    def met_by(self, capacity: Capacity) -> bool:
+        """On target within tolerance, by what proves and what is on its way; the border counts as on target."""
+        enough = Decimal(str(capacity.projected_proofs_per_hour)) >= self.hold_from
+        return enough and capacity.lasting >= self.min_instances
 
 
 def effective_target(
@@ -142,7 +150,7 @@ def choose(
     `at_least` launches even without a shortfall (the floor of instances).
     """
     left = [Step(o, offer_rate(o)) for o in offers]
-    left = sorted((s for s in left if s.expected_rate > 0), key=_usd_per_proof)
+    left = sorted((s for s in left if s.expected_rate > 0), key=lambda s: (usd_per_proof(s.offer), s.offer.offer_id))
     chosen: list[Step] = []
     covered = 0.0
     arrives = CHANCE[Phase.REQUESTED]
@@ -157,7 +165,3 @@ def choose(
         covered += step.expected_rate * arrives
         usd_per_hour_left -= step.offer.usd_per_hour
     return tuple(chosen)
-
-
-def _usd_per_proof(step: Step) -> tuple[Decimal, str]:
-    return step.offer.usd_per_hour / Decimal(str(step.expected_rate)), step.offer.offer_id

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -25,6 +25,9 @@ ON_THE_WAY = frozenset({Phase.REQUESTED, Phase.LOADING, Phase.REGISTERED, Phase.
 
 LIVE = frozenset({*ON_THE_WAY, Phase.PROVING, Phase.STOPPING})
 """Phases that may bill: what is gone or failed has been seen to be gone."""
+
+ENDED = (Phase.GONE, Phase.FAILED)
+"""All other phases, in the order in which the database's index names them."""
 
 
 class MarketStatus(StrEnum):
@@ -55,6 +58,8 @@ class Offer:
     usd_per_hour: Decimal
     verified: bool
     country: str
+    measured_rate: float | None = None
+    """Proofs per hour that this host with these GPUs made for us before; None when we never had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +144,6 @@ class Fleet:
     def usd_per_hour(self) -> Decimal:
         """What all that may bill costs per hour: stopping and unknown machines included."""
         return sum((i.usd_per_hour for i in self.instances), Decimal(0))
-
-    def overdue(self, limits: Mapping[Phase, timedelta]) -> tuple[Instance, ...]:
-        """Those that stay in a phase for longer than it may take; an unlisted phase may last for ever."""
-        return tuple(i for i in self.instances if self.observed_at - i.phase_since > limits.get(i.phase, timedelta.max))
 
     def named(self, instance_id: str) -> Instance | None:
         """The live instance with this market id or label."""

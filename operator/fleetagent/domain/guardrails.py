@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from itertools import chain
 
-from fleetagent.domain.capacity import capacity, offer_rate
+from fleetagent.domain.capacity import capacity, offer_rate, usd_per_proof
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.facts import Facts, Launch, Refusal, Stop
 from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, Phase
@@ -122,7 +122,7 @@ def host_in_use(_: Launch, facts: Facts) -> Refusal | None:
     known = facts.fleet.instances if isinstance(facts.fleet, Fleet) else ()
     offer = facts.offer_now
     twin = next((i for i in known if offer and i.machine_id == offer.machine_id and i.phase is not Phase.PROVING), None)
-    return Refusal("SameIntentInFlight", f"{twin.instance_id} is on its way on the same host") if twin else None
+    return Refusal("HostInUse", f"{twin.instance_id} is on its way on the same host") if twin else None
 
 
 def on_target_already(_: Launch, facts: Facts) -> Refusal | None:
@@ -130,7 +130,7 @@ def on_target_already(_: Launch, facts: Facts) -> Refusal | None:
     cap, target = facts.capacity, facts.target
     if cap is None or target is None:
         return None
-    if not target.met_by(cap.projected_proofs_per_hour, cap.proving + cap.on_the_way):
+    if not target.met_by(cap):
         return None
     return Refusal(
         "OnTarget",
@@ -192,12 +192,13 @@ def too_dear_per_proof(_: Launch, facts: Facts) -> Refusal | None:
     most, offer = facts.spec.budget.usd_per_proof, facts.offer_now
     if most is None or offer is None:
         return None
-    rate = offer_rate(offer)
-    if rate > 0 and offer.usd_per_hour / Decimal(str(rate)) <= most:
+    each = usd_per_proof(offer)
+    if each <= most:
         return None
-    each = f"{offer.usd_per_hour / Decimal(str(rate)):.4f}" if rate > 0 else "an unlimited sum of"
+    usd = f"{each:.4f}" if each.is_finite() else "an unlimited sum of"
     return Refusal(
-        "TooDearPerProof", f"{rate:g} expected proofs/h would cost {each} USD each; at most {most:f} is allowed"
+        "TooDearPerProof",
+        f"{offer_rate(offer):g} expected proofs/h would cost {usd} USD each; at most {most:f} is allowed",
     )
 
 
@@ -254,11 +255,9 @@ def too_young(stop: Stop, facts: Facts) -> Refusal | None:
 def below_floor(_: Stop, facts: Facts) -> Refusal | None:
     """Refuse to go below the least number of machines."""
     cap, least = facts.capacity, facts.spec.limits.min_instances
-    if cap is None or cap.proving + cap.on_the_way > least:
+    if cap is None or cap.lasting > least:
         return None
-    return Refusal(
-        "BelowMinInstances", f"{cap.proving + cap.on_the_way} instances are left; at least {least} must stay"
-    )
+    return Refusal("BelowMinInstances", f"{cap.lasting} instances are left; at least {least} must stay")
 
 
 def below_target(stop: Stop, facts: Facts) -> Refusal | None:
@@ -333,8 +332,13 @@ STOP_RULES: tuple[StopRule, ...] = (
 
 def check(action: Launch | Stop, facts: Facts) -> Refusal | None:
     """The first refusal, or None when the action may happen now."""
+    return check_as_in_act(action, facts) or next(filter(None, (r(action, facts) for r in LAST)), None)
+
+
+def check_as_in_act(action: Launch | Stop, facts: Facts) -> Refusal | None:
+    """What mode Act would refuse: a plan is the same in a mode that holds every effect back."""
     if isinstance(action, Launch):
         refusals = chain((r(action, facts) for r in FIRST), (r(action, facts) for r in LAUNCH_RULES))
     else:
         refusals = chain((r(action, facts) for r in FIRST), (r(action, facts) for r in STOP_RULES))
-    return next(filter(None, chain(refusals, (r(action, facts) for r in LAST))), None)
+    return next(filter(None, refusals), None)

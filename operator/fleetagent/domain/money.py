@@ -3,6 +3,14 @@
 from datetime import UTC, datetime, time, timedelta
 from decimal import ROUND_CEILING, Decimal
 
+from fleetagent.domain.resource import Budget
+
+
+def over_budget(budget: Budget, usd_per_hour: Decimal, usd_today: Decimal) -> bool:
+    """Whether machines of this bill per hour, which cost so much today, cost more than they may."""
+    over_day = budget.fleet_usd_per_day is not None and usd_today > budget.fleet_usd_per_day
+    return usd_per_hour > budget.fleet_usd_per_hour or over_day
+
 
 def hours_to_midnight(now: datetime) -> Decimal:
     """Hours until the UTC day ends."""
@@ -21,13 +29,15 @@ def usd_between(usd_per_hour: Decimal, since: datetime, until: datetime) -> tupl
     return tuple(parts)
 
 
-def min_rate(usd_per_hour: Decimal, usd_per_proof: Decimal | None, min_proofs_per_hour: int) -> int:
-    """Proofs per hour that a machine of this price must make to be kept; 0 when nothing is asked."""
+def min_rate(usd_per_hour: Decimal, usd_per_proof: Decimal | None, min_proofs_per_hour: Decimal) -> int:
+    """Whole proofs per hour that a machine of this price must make to be kept; 0 when nothing is asked."""
     if min_proofs_per_hour > 0:
-        return min_proofs_per_hour
-    if usd_per_proof is None or usd_per_proof <= 0:
+        least = min_proofs_per_hour
+    elif usd_per_proof is not None and usd_per_proof > 0:
+        least = usd_per_hour / usd_per_proof
+    else:
         return 0
-    return int((usd_per_hour / usd_per_proof).to_integral_value(rounding=ROUND_CEILING))
+    return int(least.to_integral_value(rounding=ROUND_CEILING))
 
 
 def model_usd(

@@ -43,9 +43,7 @@ class Observation:
         """Whether what proves and what is on its way suffice; None while fleet or demand is unknown."""
         if self.capacity is None or self.target is None:
             return None
-        return self.target.met_by(
-            self.capacity.projected_proofs_per_hour, self.capacity.proving + self.capacity.on_the_way
-        )
+        return self.target.met_by(self.capacity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def system_prompt(spec: FleetAgentSpec) -> str:
 
 _MODES = {
     Mode.ACT: "Act (your actions happen)",
-    Mode.APPROVE: "Approve (a person approves each action)",
+    Mode.APPROVE: "Approve (nobody can approve an action in this version: every one is refused)",
     Mode.DRY_RUN: "DryRun (your actions are checked and recorded, nothing happens)",
     Mode.SUSPENDED: "Suspended",
 }

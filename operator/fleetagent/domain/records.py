@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from fleetagent.domain.observation import Calls
 
@@ -147,6 +147,8 @@ class Conclusion:
     """None: the model was not asked."""
     next_prompt_tokens: int | None = None
     """Our estimate of the next run's first request, without what it will add."""
+    reason: str | None = None
+    """One word for why the run failed, as conditions name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,19 @@ class RunReport:
     outcome: str | None
     summary: str | None
     error: str | None
+    reason: str | None = None
+    actions: "tuple[Action, ...]" = ()
+    """What it did and was refused; where a report is asked for with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that a person should do something about; people name it `alert-<id>`."""
+
+    id: int
+    code: str
+    severity: str
+    message: str
 
 
 class ActionState(StrEnum):
@@ -175,6 +190,10 @@ class ActionState(StrEnum):
     EXPIRED = "expired"
 
 
+EFFECTS = frozenset({ActionState.INTENDED, ActionState.DONE, ActionState.UNKNOWN})
+"""States of an action that has, or may have, changed the fleet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """One row of the ledger."""
@@ -187,6 +206,18 @@ class Action:
     provider_ref: str | None
     refusal_code: str | None
     reason: str
+
+    @property
+    def machine(self) -> str | None:
+        """The name that people know the machine by; None when no machine ever came of it."""
+        return (self.provider_ref or self.label) if self.state in EFFECTS else None
+
+    @property
+    def words(self) -> str:
+        """What became of it, in a few words."""
+        if self.state is ActionState.REFUSED:
+            return f"{self.kind} refused ({self.refusal_code})"
+        return f"{self.kind} {self.provider_ref or self.label or 'of nothing'} ({self.state})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +239,10 @@ class LaunchIntent:
     worker_token_hash: str
 
 
+HostKey: TypeAlias = tuple[str, str, int]
+"""A host as we rent it: machine id, GPU name, number of GPUs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """What the ledger counts for guardrails: launches and stops of this run and the last hour, today's bill."""
@@ -220,4 +255,6 @@ class Pulse:
     hosts_excluded: Mapping[str, datetime] = field(default_factory=dict)
     offers_denied: frozenset[str] = frozenset()
     """Offers that were gone when we lately tried to rent them."""
+    host_rates: Mapping[HostKey, float] = field(default_factory=dict)
+    """Proofs per hour that hosts made when they were measured, the mean of the last times."""
     open_alerts: int = 0

@@ -148,6 +148,8 @@ def _newcomers(
         labels.add(rented.label)
         count, usd_per_hour = count + 1, usd_per_hour + instance.usd_per_hour
         because = "it is a second machine for one order" if twin else _no_room(count, usd_per_hour, limits)
+        if because is None and rented.usd_per_hour is None:
+            because = "nobody knows what it costs"
         news = f"machine {rented.provider_id} carries our label but was not in the ledger: adopted"
         end = None
         if because is not None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown
-from fleetagent.domain.money import dollars
+from fleetagent.domain.money import dollars, over_budget
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.resource import Condition, Fallback, FleetAgentSpec, Mode
@@ -141,8 +141,7 @@ def _within_budget(spec: FleetAgentSpec, seen: Observation | None) -> Finding:
     bill, budget = seen.fleet.usd_per_hour, spec.budget
     today = dollars(seen.usd_spent_today)
     figures = f"{dollars(bill)} of {dollars(budget.fleet_usd_per_hour)} USD per hour, {today} USD today"
-    over_day = budget.fleet_usd_per_day is not None and seen.usd_spent_today > budget.fleet_usd_per_day
-    if bill > budget.fleet_usd_per_hour or over_day:
+    if over_budget(budget, bill, seen.usd_spent_today):
         return Finding(
             "WithinBudget", "False", "OverBudget", f"{figures}; caps stop no machine: lower the target or stop some"
         )
@@ -179,7 +178,8 @@ def _spec_honoured(spec: FleetAgentSpec) -> Finding:
     said = [NOT_BUILT.format(field, instead) for asked, field, instead in missing if asked]
     if said:
         return Finding("SpecHonoured", "False", "NotBuiltYet", "; ".join(said))
-    return Finding("SpecHonoured", "True", "AllFields", "every field of the spec has its effect")
+    said_of_all = "every field has its effect, but for retention: nothing is pruned"
+    return Finding("SpecHonoured", "True", "AllFields", said_of_all)
 
 
 def _changed(spec: FleetAgentSpec, field: str) -> bool:

@@ -35,13 +35,21 @@ _SPEAKERS: Final = {
 
 
 def summary_request(
-    previous_summary: str, transcript: Sequence[Message], *, cap_tokens: int, room_tokens: int, count: Count
+    previous_summary: str,
+    transcript: Sequence[Message],
+    *,
+    cap_tokens: int,
+    room_tokens: int,
+    count: Count,
+    required_ids: Sequence[str] = (),
 ) -> tuple[str, str]:
     """System and user text that ask for the updated summary; both together stay within `room_tokens`.
 
     Messages stand one on a line, so that no text in them can pose as another message. The oldest give way first.
     """
     task = f"Summarise in at most {cap_tokens * 6 // 10} words what happened, updating the summary so far.\n"
+    if required_ids:
+        task += f"Name these machines: {', '.join(required_ids)}.\n"
     room = room_tokens - count(SUMMARY_SYSTEM) - 2 * MESSAGE_OVERHEAD - REQUEST_OVERHEAD
     so_far = f"\nSummary so far:\n{fit(previous_summary, room // 3, count)}\n" if previous_summary.strip() else ""
     lines = [line for message in transcript for line in _as_lines(message)]

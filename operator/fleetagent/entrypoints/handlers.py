@@ -1,20 +1,46 @@
 """kopf's events and beats → triggers. Nothing here decides, and nothing happens on import."""
 
-from typing import Any
+import hashlib
+import json
+import random
+from collections.abc import Iterable
+from typing import Any, cast
 
 import kopf
 
-from fleetagent.agent.triggers import Triggers, key_of
+from fleetagent.agent.triggers import Triggers
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION
 
 FLEETAGENTS = (GROUP, VERSION, PLURAL)
 DELETION_LOOKS_AGAIN_S = 3
 
 
+class Remembered(kopf.AnnotationsDiffBaseStorage):
+    """What kopf keeps of a resource, in an annotation, to see that it changed: hashes of the spec and of what people say.
+
+    A copy of either, as is usual, could exceed what a resource may hold in annotations. Every patch would then be
+    refused, also the one that takes the finalizer off.
+    """
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:  # noqa: ARG002
+        """The hashes."""
+        said = {k: _hash(v) for k, v in body.metadata.annotations.items() if k.startswith(f"{GROUP}/")}
+        metadata = {"metadata": {"annotations": said}} if said else {}
+        return cast("kopf.BodyEssence", {**metadata, "spec": _hash(body.get("spec"))})
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
 def register(registry: kopf.OperatorRegistry, triggers: Triggers, *, beat_seconds: float) -> None:
     """Tell kopf what to call: the timer and the change handlers both lead into the agent loop by the same path."""
 
-    @kopf.timer(*FLEETAGENTS, registry=registry, id="beat", interval=beat_seconds)
+    def spread(**_: Any) -> float:
+        """After a start, the beats of many agents must not all fall into one moment for ever."""
+        return random.uniform(0, beat_seconds)  # noqa: S311  # no secret
+
+    @kopf.timer(*FLEETAGENTS, registry=registry, id="beat", interval=beat_seconds, initial_delay=spread)
     async def beat(body: kopf.Body, **_: Any) -> None:
         triggers.look(dict(body))
 
@@ -33,12 +59,13 @@ def register(registry: kopf.OperatorRegistry, triggers: Triggers, *, beat_second
     @kopf.on.event(*FLEETAGENTS, registry=registry, id="gone")
     async def gone(event: kopf.RawEvent, body: kopf.Body, **_: Any) -> None:
         if event["type"] == "DELETED":
-            await triggers.gone(key_of(body))
+            await triggers.gone(dict(body))
 
 
-def settings(given: kopf.OperatorSettings, *, namespaced: bool) -> None:
-    """Set kopf up: no Events of its own, every stream bounded in time."""
+def set_up(given: kopf.OperatorSettings, *, namespaced: bool) -> None:
+    """Make kopf behave: no Events of its own, every stream bounded in time."""
     given.posting.enabled = False
+    given.persistence.diffbase_storage = Remembered()
     given.peering.standalone = True
     given.watching.connect_timeout = 10
     given.watching.server_timeout = 240

@@ -15,6 +15,7 @@ from fleetagent.domain.records import (
     Action,
     AgentKey,
     AgentRecord,
+    Alert,
     Conclusion,
     LaunchIntent,
     Lease,
@@ -33,6 +34,7 @@ class Agents(Protocol):
     async def meet(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> AgentRecord:
         """The agent's row, made if need be. Another uid under the same name starts a new session, same run counter.
 
+        `LeaseLost` for a resource that another has replaced: this process's watch lags behind.
         `floor` is the highest run number that the resource's status knows; `handled` its last served values.
         """
 
@@ -60,8 +62,8 @@ class Agents(Protocol):
     async def remember_account(self, lease: Lease, account_id: str, *, instead_of: str | None) -> None:
         """The account that this agent's machines belong to; nothing changes when it is not `instead_of` any more."""
 
-    async def forget(self, lease: Lease) -> None:
-        """The resource is deleted: cancel wakes and pending triggers, keep the audit."""
+    async def forget(self, lease: Lease, uid: str) -> None:
+        """This resource is deleted: cancel wakes and pending triggers, keep the audit. Its namesake is left alone."""
 
 
 class Runs(Protocol):
@@ -100,6 +102,9 @@ class Runs(Protocol):
     async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
         """Open an alert; None when one of this code is known already, or an open one of the model with this message."""
 
+    async def tell_alerts(self, lease: Lease) -> tuple[Alert, ...]:
+        """Alerts that nobody was told of yet, oldest first; they count as told from now on."""
+
     async def resolve_alerts(self, agent_id: int, code: str) -> None:
         """What they were about is over: close the alerts of this code, acknowledged or not."""
 
@@ -135,7 +140,7 @@ class Conversation(Protocol):
         """Book what one answer cost, at once and whatever becomes of the run; fenced by the lease alone."""
 
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
-        """Those runs as a digest needs them."""
+        """Those runs, in order, with what they did: as a digest needs them."""
 
 
 class Ledger(Protocol):

@@ -104,3 +104,6 @@ class Worlds(Protocol):
 
     async def instance_env(self, agent: FleetAgent) -> Mapping[str, str]:
         """The environment of a new machine, as spec and Secret give it. Never logged, never shown."""
+
+    def forget(self, uid: str) -> None:
+        """The resource with this uid is gone: keep nothing of its Secrets."""

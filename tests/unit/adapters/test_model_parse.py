@@ -160,6 +160,7 @@ def test_calls_of_two_alternative_choices_are_never_added_up() -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
+        ({"prompt_tokens": 3_000_000_000, "completion_tokens": 1e19}, Usage()),
         (None, Usage()),
         ("many", Usage()),
         ({"prompt_tokens": 0, "completion_tokens": 0}, Usage()),

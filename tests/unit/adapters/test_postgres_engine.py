@@ -18,6 +18,7 @@ from fleetagent.errors import CannotStart
         ("postgresql://fleetagent:s3cret%zz@db/fleetagent", "cannot be read"),
         ("postgresql://fleetagent:a@s3cret@db/fleetagent", "written as %40 for @"),
         ("postgresql://fleetagent:a/s3cret@db/fleetagent", "written as %40 for @"),
+        ("postgresql://postgres:7/s3cret@db:5432/fleetagent", "written as %40 for @"),
         ("postgresql://fleetagent:s3cret@db:port/fleetagent", "names no usable host and port"),
         ("postgresql://fleetagent:s3cret@db:65536/fleetagent", "names no usable host and port"),
     ],

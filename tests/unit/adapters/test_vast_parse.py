@@ -145,3 +145,17 @@ def test_the_worker_url_is_found_in_the_environment_unchanged_or_not_at_all(env:
 )
 def test_a_row_that_names_no_machine_is_none(row: Any) -> None:
     assert rented_in(row, "FLEETAGENT_URL") is None
+
+
+@pytest.mark.parametrize("gpus", [65, 3_000_000_000, 1e307])
+def test_a_number_of_gpus_that_no_machine_has_is_not_known(gpus: float) -> None:
+    assert offer_in(an_offer_row(num_gpus=gpus), disk_gb=250) is None
+    machine = rented_in(a_machine_row(num_gpus=gpus), "FLEETAGENT_URL")
+    assert machine is not None
+    assert machine.num_gpus == 0
+
+
+def test_a_size_beyond_all_measure_is_not_known() -> None:
+    offer = offer_in(an_offer_row(cpu_ram=1e300, inet_down=1e200), disk_gb=250)
+    assert offer is not None
+    assert (offer.cpu_ram_gb, offer.download_mbps) == (0, 0)

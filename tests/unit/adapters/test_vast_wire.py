@@ -202,3 +202,23 @@ async def test_reading_again_is_bounded() -> None:
         await a_market(market).account_id()
 
     assert len(market.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        URL_OF_A_MACHINE,
+        URL_OF_A_MACHINE.replace("/", "\\/"),
+        URL_OF_A_MACHINE.replace("/", "&#x2F;"),
+        URL_OF_A_MACHINE.replace("/", "%2F"),
+        "workers/secret-token-of-a-machine",
+    ],
+    ids=["as it is", "as JSON may have it", "as HTML", "as in a query", "in part"],
+)
+async def test_a_machines_token_is_hidden_however_it_is_repeated(repeated: str) -> None:
+    client = a_market(always(f"<html>bad order: {repeated}</html>", status=400))
+
+    with pytest.raises(FleetAgentError) as caught:
+        await client.launch(an_order(env={"FLEETAGENT_URL": URL_OF_A_MACHINE}))
+
+    assert "secret-token-of-a-machine" not in str(caught.value)

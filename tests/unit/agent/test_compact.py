@@ -7,12 +7,13 @@ import pytest
 
 from fleetagent.domain.messages import Kind, Left, Message
 from fleetagent.domain.model import Reply
-from fleetagent.domain.records import Outcome
+from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import BadReply, TryLater
 from support.fakes import Line, StrictModel, calls, says
 from support.memory import Memory, Row
 from support.rehearsal import COUNT, Rehearsal, a_tool
+from support.stores import HELD
 
 REQUEST = Trigger.REQUEST
 SUMMARY = "Fleet\nTwo machines prove.\nDecisions\nHeld since run 1, as planned, on target.\n"
@@ -80,6 +81,33 @@ async def test_a_summary_that_is_none_gives_way_to_the_digest(what: str) -> None
     assert "the model's summary was not used" in on.cluster.events[0][1]
     assert len([r for r in on.memory.rows if r.message.run_id == 1]) == 5
     assert (await on.run(REQUEST)).outcome is Outcome.HELD
+
+
+async def test_a_summary_that_forgets_a_machine_which_its_runs_rented_gives_way_to_the_digest_that_names_it() -> None:
+    on, model = huge()
+    on.memory.act(1, ActionState.DONE)
+    on.memory.act(1, ActionState.REFUSED)
+    on.memory.concluded[1] = HELD
+    model.summaries = [says(SUMMARY)]
+
+    await on.run(REQUEST)
+
+    (compaction,) = on.memory.compactions
+    assert (compaction["method"], compaction["because"]) == ("Digest", "it does not name 9001")
+    assert "launch 9001 (done); launch refused (OnTarget)" in compaction["summary"]
+
+
+async def test_a_summary_is_asked_to_name_the_machines_that_its_runs_rented_and_ended() -> None:
+    on, model = huge()
+    on.memory.act(1, ActionState.DONE)
+    on.memory.concluded[1] = HELD
+    model.summaries = [says(SUMMARY + "9001 was launched.\n")]
+
+    await on.run(REQUEST)
+
+    assert [c["method"] for c in on.memory.compactions] == ["Summary"]
+    asked = next(r for r in model.requests if not r.may_call_tools)
+    assert "Name these machines: 9001.\n" in str(asked.messages[-1]["content"])
 
 
 async def test_the_next_summary_updates_the_last_one() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from fleetagent.agent.deletion import Deletion
 from fleetagent.errors import FleetAgentError, LeaseLost, TryLater
+from support.fakes import FakeWorlds
 from support.fleets import NOW
 from support.manifests import Json, a_manifest, a_spec
 
@@ -41,6 +42,7 @@ class Scene:
     error: FleetAgentError
     now: datetime = NOW
     ears: Ears = field(default_factory=Ears)
+    worlds: FakeWorlds = field(default_factory=lambda: FakeWorlds(TryLater("never asked")))
 
     def deletion(self) -> Deletion:
         nothing: Any = None
@@ -50,7 +52,7 @@ class Scene:
             "test",
             agents=memory,
             ledger=nothing,
-            worlds=nothing,
+            worlds=self.worlds,
             cluster=ears,
             lifecycle=nothing,
             effects=nothing,
@@ -83,6 +85,16 @@ async def test_a_resource_that_is_given_up_goes_although_its_memory_is_away() ->
     assert await scene.deletion()(a_deleted(ABANDON)) is None
 
     assert [reason for reason, _ in scene.ears.heard] == ["MachinesAbandoned"]
+
+
+async def test_the_secrets_of_a_resource_are_forgotten_with_it_and_not_before() -> None:
+    scene = Scene(TryLater("database: no route to host"))
+
+    await scene.deletion()(a_deleted())
+    assert scene.worlds.forgotten == []
+
+    await scene.deletion()(a_deleted(ABANDON))
+    assert scene.worlds.forgotten == ["uid-1"]
 
 
 async def test_a_spec_that_cannot_be_read_keeps_the_resource_and_has_the_same_way_out() -> None:

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from fleetagent.agent.desk import Desk
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.fleet import Offer, Phase
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.schedule import Trigger, Wake
-from fleetagent.errors import TryLater
+from fleetagent.errors import Denied, TryLater, Unclear
 from support.fakes import StrictModel, calls, says
 from support.fleets import NOW, an_instance, an_observation, an_offer, unknown_fleet
-from support.rehearsal import Rehearsal
+from support.rehearsal import Rehearsal, a_tool
 
 LATER = timedelta(minutes=5)
 
@@ -176,6 +177,23 @@ class TestOffTarget:
         await on.run()
 
         assert len(model.requests) > 0
+
+
+@pytest.mark.parametrize("error", [TryLater("429: slow down"), Unclear("it broke"), Denied("OfferGone", "it is gone")])
+async def test_after_a_tool_that_failed_the_world_is_looked_at_again(error: Exception) -> None:
+    async def fail(_: Desk) -> dict[str, Any]:
+        raise error
+
+    model = StrictModel(calls("fail"), *[says()] * 2)
+    on = Rehearsal(model, (a_tool("fail", fail),), market=Offers(), seen=off_target())
+    await on.run()
+    on.now += LATER
+    model.requests.clear()
+
+    await on.run()
+
+    assert len(model.requests) > 0
+    assert on.memory.quiet is not None, "the second run was quiet"
 
 
 async def test_skip_unchanged_may_be_turned_off() -> None:

@@ -72,6 +72,16 @@ async def test_whatever_stands_in_the_ledger_keeps_a_run_in_the_prompt(state: Ac
     assert left(on, 1) == {None}
 
 
+@pytest.mark.parametrize("kind", [Trigger.EVENT, Trigger.SPEC_CHANGE])
+async def test_a_world_that_changed_by_itself_is_a_changed_state_without_an_action(kind: Trigger) -> None:
+    on = Rehearsal(StrictModel(says()))
+    on.memory.say("machine 9001 proves at 80 p/h", kind)
+
+    await on.run()
+
+    assert on.memory.concluded[1].verdict == {"action": False, "state_changed": True}
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -32,7 +32,7 @@ class Clock:
 
 
 def supervised(processes: FakeProcesses, clock: Clock) -> Supervisor:
-    supervisor = Supervisor(processes, {"A": "b"}, Ports(1, 2, 3), monotonic=clock)
+    supervisor = Supervisor(processes, {"A": "b"}, Ports(1, 2), monotonic=clock)
     supervisor.start()
     return supervisor
 

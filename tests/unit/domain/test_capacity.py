@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetagent.domain.capacity import CHANCE, Target, capacity, capacity_of, choose, effective_target, expected_rate
+from fleetagent.domain.capacity import (
+    CHANCE,
+    Capacity,
+    Target,
+    capacity,
+    capacity_of,
+    choose,
+    effective_target,
+    expected_rate,
+)
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import MarketStatus, Offer, Phase
 from support.fleets import a_fleet, an_instance, an_offer
@@ -91,7 +100,9 @@ def test_the_effective_target_follows_demand(demand: Demand | DemandUnknown, tar
     ids=["on the border", "a tenth below", "below the floor of machines", "at the target"],
 )
 def test_the_target_is_met_from_its_tolerance_up(projected: float, instances: int, met: bool) -> None:  # noqa: FBT001
-    assert Target(500, Decimal(485), 2).met_by(projected, instances) is met
+    fleet = Capacity(0, projected, proving=0, on_the_way=instances, stopping=9)
+
+    assert Target(500, Decimal(485), 2).met_by(fleet) is met
 
 
 def choice(offers: list[Offer], **changes: Any) -> list[str]:

@@ -57,6 +57,13 @@ def test_every_mode_but_act_refuses_every_effect(mode: str, code: str) -> None:
     assert refused(STOP, facts(*machines(6), spec={"mode": mode})) == code
 
 
+def test_a_host_that_was_measured_is_judged_by_what_it_makes_and_not_by_what_was_hoped_for() -> None:
+    budget = {"budget": {"usdPerProof": "0.008", "fleetUsdPerHour": "9"}}
+
+    assert refused(LAUNCH, facts(offer_now=an_offer(measured_rate=62.5), spec=budget)) is None
+    assert refused(LAUNCH, facts(offer_now=an_offer(measured_rate=62.4), spec=budget)) == "TooDearPerProof"
+
+
 def test_a_dry_run_says_what_act_would_have_refused() -> None:
     assert refused(LAUNCH, facts(offer_now=None, spec={"mode": "DryRun"})) == "OfferGone"
 
@@ -102,9 +109,7 @@ def test_a_pause_refuses_its_directions(
             facts(hosts_excluded={"m7001": NOW + timedelta(seconds=1)}), "HostExcluded", id="the host failed lately"
         ),
         pytest.param(facts(hosts_excluded={"m7001": NOW}), None, id="that is over now"),
-        pytest.param(
-            facts(an_instance("1", Phase.LOADING, machine_id="m7001")), "SameIntentInFlight", id="one starts there"
-        ),
+        pytest.param(facts(an_instance("1", Phase.LOADING, machine_id="m7001")), "HostInUse", id="one starts there"),
         pytest.param(facts(an_instance("1", machine_id="m7001")), None, id="one proves there"),
         pytest.param(facts(*machines(5, measured_rate=97.0)), "OnTarget", id="485 of 500 is on target at 3 %"),
         pytest.param(facts(*machines(5, measured_rate=96.9)), None, id="a little less is not"),

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,8 @@ def test_no_time_costs_nothing() -> None:
         ("0.50", "0", 0, 0),
         ("0.50", "0.008", 80, 80),
         ("0.50", "0.008", 10, 10),
+        ("0.50", None, "0.9", 1),
+        ("0.50", "0.008", "10.1", 11),
     ],
     ids=[
         "rounded up",
@@ -60,12 +63,14 @@ def test_no_time_costs_nothing() -> None:
         "a proof that may cost nothing",
         "the spec's own word",
         "even where it asks less",
+        "a fraction is rounded up",
+        "never down",
     ],
 )
-def test_a_machine_must_earn_its_price(usd_per_hour: str, usd_per_proof: str | None, least: int, rate: int) -> None:
+def test_a_machine_must_earn_its_price(usd_per_hour: str, usd_per_proof: str | None, least: Any, rate: int) -> None:
     budget = Decimal(usd_per_proof) if usd_per_proof else None
 
-    assert min_rate(Decimal(usd_per_hour), budget, least) == rate
+    assert min_rate(Decimal(usd_per_hour), budget, Decimal(least)) == rate
 
 
 @pytest.mark.parametrize(

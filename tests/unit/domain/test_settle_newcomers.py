@@ -61,3 +61,9 @@ def test_a_second_machine_for_one_order_is_adopted_under_its_own_name_and_ended(
 
     assert [c.instance.label for c in found.changes] == [f"{PROVING.label}#2"]
     assert [d.because for d in found.doomed] == ["not in the ledger, and it is a second machine for one order"]
+
+
+def test_a_machine_that_turns_up_without_a_price_does_not_stay() -> None:
+    found = settled([PROVING], [as_listed(PROVING), replace(STRANGER, usd_per_hour=None)])
+
+    assert [d.because for d in found.doomed] == ["not in the ledger, and nobody knows what it costs"]

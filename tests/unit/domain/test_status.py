@@ -42,6 +42,10 @@ def test_where_all_is_well_every_condition_says_so() -> None:
     }
 
 
+def test_retention_is_promised_to_nobody_although_it_has_a_default() -> None:
+    assert found()["SpecHonoured"].message.endswith("but for retention: nothing is pruned")
+
+
 def test_before_the_first_look_nothing_is_claimed() -> None:
     unseen = found(None, Health())
 

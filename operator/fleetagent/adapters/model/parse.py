@@ -16,6 +16,8 @@ CUT_OFF = frozenset(
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 TEXT_PARTS = frozenset({"text", "output_text", "refusal"})
 NESTING_LIMIT = 8
+MOST_TOKENS = 1_000_000_000
+"""Whoever reports more counts something else."""
 LONGEST_FINISH_REASON_CHARS = 60
 
 THOUGHT = re.compile(r"(?s)<(?P<tag>think|thinking)>(?P<inside>.*?)</(?P=tag)>")
@@ -169,4 +171,4 @@ def _count(value: Any) -> int | None:
     """A positive whole number, also when it is spelled 12.0; anything else is no count."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value > 0 and value == value // 1 else None
+    return int(value) if 0 < value <= MOST_TOKENS and value == value // 1 else None

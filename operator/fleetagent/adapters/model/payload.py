@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetagent.domain.model import JsonObject, ModelRequest
+from fleetagent.domain.resource import RESERVED_PARAMETERS
 from fleetagent.errors import BadResource
 
-OURS = frozenset(
-    {"messages", "tools", "model", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens"}
-    | {"tool_choice", "functions", "function_call"}
-)
 SDK_WORDS = frozenset({"extra_body", "extra_headers", "extra_query", "timeout"})
 OTHER_OUTPUT_FIELD = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
@@ -23,20 +20,20 @@ class Habits:
     takes_tool_choice: bool = True
 
 
-def check_parameters(parameters: Mapping[str, Any], *, has_tools: bool) -> None:
-    """`BadResource` when spec.model.parameters says what only we may say."""
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """`BadResource` when spec.model.parameters says what only we may say, should a CRD of before have let it through."""
     for name in sorted(parameters):
-        if name in OURS:
+        if name in RESERVED_PARAMETERS:
             raise _bad_parameters(f"must not set {name}: the operator sets it")
         if name in SDK_WORDS:
             raise _bad_parameters(f"must not set {name}: what stands here goes into the request's body as it is")
-    if has_tools and parameters.get("response_format") is not None:
-        # Servers then hold the answer to JSON, and a tool call never comes.
-        raise _bad_parameters("must not set response_format: it keeps the model from calling tools")
 
 
 def body_of(request: ModelRequest, model: str, habits: Habits, output_tokens: int) -> JsonObject:
-    """One chat completion, without streaming; tools stay even when none may be called, for the prefix cache."""
+    """One chat completion, without streaming.
+
+    A request that has tools and may not call them keeps them: a server reuses its prefix cache only for equal bytes.
+    """
     body: JsonObject = {"model": model, "messages": list(request.messages)}
     if request.tools:
         body["tools"] = list(request.tools)

@@ -58,7 +58,7 @@ class Pursuit:
     """One reply, whatever it takes within `patience_seconds`."""
 
     def __init__(self, means: Means, request: ModelRequest, *, patience_seconds: float) -> None:
-        check_parameters(request.parameters, has_tools=bool(request.tools))
+        check_parameters(request.parameters)
         self._means, self._request = means, request
         self._timeout_seconds = request.timeout.total_seconds()
         self._deadline = means.timing.monotonic() + patience_seconds

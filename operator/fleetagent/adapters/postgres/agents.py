@@ -15,6 +15,8 @@ from fleetagent.domain.messages import Kind, Left
 from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Quiet, SessionRecord
 from fleetagent.errors import LeaseLost
 
+UIDS_REMEMBERED = 100
+
 
 def _row_query() -> sa.Select[Any]:
     in_prompt = (
@@ -114,16 +116,23 @@ class PostgresAgents:
             await _open_session(connection, row.id, row.epoch)
 
     async def _reborn(self, connection: AsyncConnection, agent_id: int, uid: str) -> None:
-        """The resource was deleted and made again: a new session, the same run counter and machines."""
-        known = sa.select(agents.c.uid).where(agents.c.id == agent_id).with_for_update(key_share=True)
-        if await connection.scalar(known) != uid:
-            await _next_session(connection, agent_id)
-            await forget_waiting(connection, agent_id)
-            await connection.execute(
-                sa.update(agents)
-                .where(agents.c.id == agent_id)
-                .values(uid=uid, deleted_at=None, spec_hash=None, next_scheduled_at=None, quiet=None)
-            )
+        """The resource was deleted and made again: a new session, the same run counter and machines.
+
+        Whoever still works for the one before loses its lease. A process whose watch lags may come with that one's
+        uid: it was here before, and is not believed.
+        """
+        known = sa.select(agents.c.uid, agents.c.past_uids).where(agents.c.id == agent_id)
+        row = (await connection.execute(known.with_for_update(key_share=True))).one()
+        if uid in row.past_uids:
+            raise LeaseLost("this resource was replaced by another one of the same name")
+        if row.uid == uid:
+            return
+        await _next_session(connection, agent_id)
+        await forget_waiting(connection, agent_id)
+        reborn = {"uid": uid, "past_uids": [*row.past_uids, row.uid][-UIDS_REMEMBERED:], "deleted_at": None}
+        afresh = {"spec_hash": None, "next_scheduled_at": None, "quiet": None}
+        fenced = {"lease_token": agents.c.lease_token + 1, "lease_owner": None, "lease_until": None}
+        await connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(**reborn, **afresh, **fenced))
 
     async def take_lease(self, agent_id: int) -> Lease | None:
         """See `ports.Agents.take_lease`."""
@@ -190,13 +199,13 @@ class PostgresAgents:
         async with self._database.owned(lease) as connection:
             await connection.execute(sa.update(agents).where(agents.c.id == lease.agent_id).values(**values))
 
-    async def forget(self, lease: Lease) -> None:
+    async def forget(self, lease: Lease, uid: str) -> None:
         """See `ports.Agents.forget`."""
+        this_one = (agents.c.id == lease.agent_id, agents.c.uid == uid)
+        ended = sa.update(agents).where(*this_one).values(deleted_at=NOW, next_scheduled_at=None)
         async with self._database.owned(lease) as connection:
-            await forget_waiting(connection, lease.agent_id)
-            await connection.execute(
-                sa.update(agents).where(agents.c.id == lease.agent_id).values(deleted_at=NOW, next_scheduled_at=None)
-            )
+            if (await connection.execute(ended)).rowcount:
+                await forget_waiting(connection, lease.agent_id)
 
 
 async def _open_session(connection: AsyncConnection, agent_id: int, epoch: int) -> None:

@@ -1,14 +1,16 @@
 """The messages of a session: appended, never rewritten; they leave the prompt, not the audit."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.database import Database
+from fleetagent.adapters.postgres.fleet_rows import action_of
 from fleetagent.adapters.postgres.runs import report
 from fleetagent.adapters.postgres.spend import book
-from fleetagent.adapters.postgres.tables import agents, compactions, messages, runs, sessions
+from fleetagent.adapters.postgres.tables import actions, agents, compactions, messages, runs, sessions
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
 from fleetagent.domain.records import Run, RunReport, Spent
 
@@ -124,9 +126,12 @@ class PostgresConversation:
 
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         """See `ports.Conversation.notes`."""
-        query = sa.select(runs).where(runs.c.agent_id == agent_id, runs.c.run_id.in_(list(run_ids)))
+        ended = sa.select(runs).where(runs.c.agent_id == agent_id, runs.c.run_id.in_(list(run_ids)))
+        done = sa.select(actions).where(actions.c.agent_id == agent_id, actions.c.run_id.in_(list(run_ids)))
         async with self._database.statements() as connection:
-            return tuple(report(r) for r in (await connection.execute(query.order_by(runs.c.run_id))).all())
+            reports = [report(r) for r in (await connection.execute(ended.order_by(runs.c.run_id))).all()]
+            acted = [action_of(r) for r in (await connection.execute(done.order_by(actions.c.id))).all()]
+        return tuple(replace(r, actions=tuple(a for a in acted if a.run_id == r.run_id)) for r in reports)
 
 
 def _row(run: Run, message: Message, seq: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from fleetagent.adapters.postgres.engine import reason_of
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.domain.records import Lease, Run
-from fleetagent.errors import LeaseLost, TryLater
+from fleetagent.errors import LeaseLost, NotStorable, TryLater
 
 NOW = sa.func.clock_timestamp()
 """The database's clock: leases of several processes need one."""
@@ -73,6 +73,8 @@ def _translated() -> Iterator[None]:
         yield
     except NOT_THERE as error:
         raise TryLater(f"database: {reason_of(error)}") from error
+    except sa.exc.DBAPIError as error:
+        raise NotStorable(f"the database refuses a row: {reason_of(error)}") from error
 
 
 # NO KEY: a worker's callback holds its machine's row while its event waits for the agent's key; a full lock would

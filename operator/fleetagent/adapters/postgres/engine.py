@@ -18,7 +18,7 @@ LONGEST_REASON = 300
 LOOKS_LIKE = "it should look like postgresql://user:password@host:5432/fleetagent"
 
 
-def open_engine(database_url: str, pool_size: int = 10) -> AsyncEngine:
+def open_engine(database_url: str, pool_size: int = 10, *, trusted_seconds: float = TRUSTED_SECONDS) -> AsyncEngine:
     """A pool whose connections are checked before use and never hold a prepared statement.
 
     `CannotStart` for a URL that cannot be one; whether somebody answers there, the first transaction finds out.
@@ -36,12 +36,13 @@ def open_engine(database_url: str, pool_size: int = 10) -> AsyncEngine:
         pool_timeout=CONNECT_SECONDS,
         pool_use_lifo=True,
         pool_recycle=1800,
+        hide_parameters=True,  # values may be secret, or somebody's words
     )
-    _check_what_has_rested(engine)
+    _check_what_has_rested(engine, trusted_seconds)
     return engine
 
 
-def _check_what_has_rested(engine: AsyncEngine) -> None:
+def _check_what_has_rested(engine: AsyncEngine, trusted_seconds: float) -> None:
     """Ping a connection before use, as `pool_pre_ping` would, unless it was in use a moment ago.
 
     The steps of a run follow each other within milliseconds, and a ping before each is one round trip in four.
@@ -55,7 +56,7 @@ def _check_what_has_rested(engine: AsyncEngine) -> None:
     @sa.event.listens_for(pool, "checkout")
     def check(connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
         now = time.monotonic()
-        if now - record.info.get("rests_since", now) < TRUSTED_SECONDS:
+        if now - record.info.get("rests_since", now) < trusted_seconds:
             return
         try:
             dialect.do_ping(connection)
@@ -72,7 +73,8 @@ def _parameters(database_url: str) -> dict[str, Any]:
     except psycopg.Error:  # its message repeats parts of the URL, and one of them may be the password
         raise CannotStart(f"FLEETAGENT_DATABASE_URL cannot be read; {LOOKS_LIKE}") from None
     ports = str(given.get("port", "5432")).split(",")
-    if "@" in str(given.get("host", "")) or not all(p == "" or (p.isdigit() and int(p) < 65536) for p in ports):
+    misplaced = any("@" in str(given.get(part, "")) for part in ("host", "dbname"))
+    if misplaced or not all(p == "" or (p.isdigit() and int(p) < 65536) for p in ports):
         # An unescaped @ or / in the password moves its rest into host, port or name, which error messages show.
         raise CannotStart(
             f"FLEETAGENT_DATABASE_URL names no usable host and port; {LOOKS_LIKE}, "

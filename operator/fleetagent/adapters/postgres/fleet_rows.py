@@ -1,4 +1,4 @@
-"""Rows of machines and hosts, to and from our words."""
+"""Rows of machines, hosts and actions, to and from our words."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fleetagent.adapters.postgres.tables import actions, hosts, instances
 from fleetagent.adapters.postgres.worker_tokens import token_hash_in
 from fleetagent.domain.fleet import Instance, MarketStatus, Phase
-from fleetagent.domain.records import ActionState
+from fleetagent.domain.records import Action, ActionState
 from fleetagent.domain.settle import Change
 
 FIRST_EXCLUSION = timedelta(hours=1)
@@ -39,6 +39,20 @@ def instance_of(row: sa.Row[Any]) -> Instance:
         confirmed_gone_at=row.confirmed_gone_at,
         destroy_asked_at=row.destroy_asked_at,
         failure=row.failure,
+    )
+
+
+def action_of(row: sa.Row[Any]) -> Action:
+    """A row of `actions`."""
+    return Action(
+        id=row.id,
+        run_id=row.run_id,
+        kind=row.kind,
+        state=ActionState(row.state),
+        label=row.label,
+        provider_ref=row.provider_ref,
+        refusal_code=row.refusal["code"] if row.refusal else None,
+        reason=str(row.args.get("reason", "")),
     )
 
 
@@ -143,11 +157,14 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
         **values,
     )
     # what was to be destroyed once stays doomed, however late it shows up again; what proved goes on proving
-    doomed, proved = instances.c.destroy_asked_at.is_not(None), instances.c.measured_rate >= instances.c.min_rate
+    doomed = instances.c.destroy_asked_at.is_not(None)
+    proved = sa.and_(instances.c.measured_rate > 0, instances.c.measured_rate >= instances.c.min_rate)
     phase = sa.case((doomed, Phase.STOPPING.value), (proved, Phase.PROVING.value), else_=new.phase.value)
     moved = sa.func.jsonb_build_array(sa.func.jsonb_build_array(phase, now.isoformat()))
+    known_price = rented is not None and rented.usd_per_hour is not None
     again = {
         "phase": phase,
+        "usd_per_hour": new.usd_per_hour if known_price else instances.c.usd_per_hour,
         "timeline": instances.c.timeline.concat(moved),
         "failure": sa.case((doomed, instances.c.failure), else_=sa.null()),
     }

@@ -11,12 +11,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
-from fleetagent.adapters.postgres.fleet_rows import exclude_host, instance_of, write_change
-from fleetagent.adapters.postgres.pulse import ENDED, read_pulse
+from fleetagent.adapters.postgres.fleet_rows import action_of, exclude_host, instance_of, write_change
+from fleetagent.adapters.postgres.pulse import read_pulse
 from fleetagent.adapters.postgres.spend import book
 from fleetagent.adapters.postgres.tables import actions, instances, samples
 from fleetagent.domain.facts import Refusal
-from fleetagent.domain.fleet import Instance, Phase
+from fleetagent.domain.fleet import ENDED, Instance, Phase
 from fleetagent.domain.money import usd_between
 from fleetagent.domain.records import Action, ActionState, LaunchIntent, Lease, Pulse, Run
 from fleetagent.domain.settle import Change
@@ -191,19 +191,7 @@ class PostgresLedger:
         query = sa.select(actions).where(actions.c.agent_id == agent_id, actions.c.run_id == run_id)
         async with self._database.statements() as connection:
             rows = (await connection.execute(query.order_by(actions.c.id))).all()
-        return tuple(
-            Action(
-                id=r.id,
-                run_id=r.run_id,
-                kind=r.kind,
-                state=ActionState(r.state),
-                label=r.label,
-                provider_ref=r.provider_ref,
-                refusal_code=r.refusal["code"] if r.refusal else None,
-                reason=str(r.args.get("reason", "")),
-            )
-            for r in rows
-        )
+        return tuple(action_of(r) for r in rows)
 
     async def settle(self, lease: Lease, changes: Sequence[Change], now: datetime) -> None:
         """See `ports.Ledger.settle`."""

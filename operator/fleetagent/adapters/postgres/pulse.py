@@ -2,20 +2,20 @@
 
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
+from statistics import fmean
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.tables import actions, alerts, hosts, instances, spend
-from fleetagent.domain.fleet import Phase
-from fleetagent.domain.records import ActionState, Pulse
+from fleetagent.domain.fleet import ENDED
+from fleetagent.domain.records import EFFECTS, ActionState, Pulse
 
 DENIED_FOR = timedelta(minutes=15)
 """How long an offer that was gone is left alone: a market goes on listing what it does not give."""
-
-EFFECTS = (ActionState.INTENDED, ActionState.DONE, ActionState.UNKNOWN)
-ENDED = (Phase.GONE.value, Phase.FAILED.value)
+LAST_RATES = 5
+"""How many of a host's benchmarks say what to expect of it: hosts change."""
 
 _AGENT: sa.BindParameter[Any] = sa.bindparam("agent")
 _RUN: sa.BindParameter[Any] = sa.bindparam("run")
@@ -60,6 +60,10 @@ _EXCLUDED = (
     .group_by(hosts.c.machine_id)
 )
 
+_MEASURED = sa.select(hosts.c.machine_id, hosts.c.gpu_name, hosts.c.num_gpus, hosts.c.rates).where(
+    hosts.c.agent_id == _AGENT, sa.func.jsonb_array_length(hosts.c.rates) > 0
+)
+
 _DENIED = sa.select(actions.c.args["offer_id"].astext).where(
     actions.c.agent_id == _AGENT,
     actions.c.kind == "launch",
@@ -82,6 +86,7 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
     }
     numbers = (await connection.execute(_NUMBERS, given)).one()
     excluded = (await connection.execute(_EXCLUDED, {"agent": agent_id, "now": now})).all()
+    measured = (await connection.execute(_MEASURED, {"agent": agent_id})).all()
     denied = await connection.scalars(_DENIED, {"agent": agent_id, "denied_since": now - DENIED_FOR})
     return Pulse(
         launches_this_run=numbers.launches_this_run,
@@ -91,5 +96,6 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
         model_tokens_today=numbers.model_tokens or 0,
         hosts_excluded={row[0]: row[1] for row in excluded},
         offers_denied=frozenset(denied.all()),
+        host_rates={(row[0], row[1], row[2]): fmean(row[3][-LAST_RATES:]) for row in measured},
         open_alerts=numbers.open_alerts,
     )

@@ -20,7 +20,7 @@ from fleetagent.adapters.postgres.waiting import (
 )
 from fleetagent.domain.messages import Left
 from fleetagent.domain.observation import Calls
-from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
+from fleetagent.domain.records import Alert, Conclusion, Lease, Outcome, Run, RunReport
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
 HIGHEST_ID = 2**63 - 1
@@ -96,6 +96,7 @@ class PostgresRuns:
                 .values(
                     state="finished",
                     outcome=conclusion.outcome,
+                    reason=conclusion.reason,
                     summary=conclusion.summary,
                     verdict=dict(conclusion.verdict),
                     verdict_said=dict(conclusion.verdict_said) if conclusion.verdict_said is not None else None,
@@ -208,6 +209,18 @@ class PostgresRuns:
             alert_id: int | None = await connection.scalar(new.returning(alerts.c.id))
         return alert_id
 
+    async def tell_alerts(self, lease: Lease) -> tuple[Alert, ...]:
+        """See `ports.Runs.tell_alerts`."""
+        untold = (alerts.c.agent_id == lease.agent_id, alerts.c.told_at.is_(None))
+        async with self._database.statements() as connection:  # nearly always there is none: no lock for that
+            if (await connection.execute(sa.select(alerts.c.id).where(*untold).limit(1))).first() is None:
+                return ()
+        tell = sa.update(alerts).where(*untold).values(told_at=NOW)
+        tell_them = tell.returning(alerts.c.id, alerts.c.code, alerts.c.severity, alerts.c.message)
+        async with self._database.owned(lease) as connection:
+            rows = (await connection.execute(tell_them)).all()
+        return tuple(sorted((Alert(*row) for row in rows), key=lambda alert: alert.id))
+
     async def resolve_alerts(self, agent_id: int, code: str) -> None:
         """See `ports.Runs.resolve_alerts`."""
         async with self._database.statements() as connection:
@@ -248,4 +261,5 @@ def report(row: sa.Row[Any]) -> RunReport:
         outcome=row.outcome,
         summary=row.summary,
         error=row.error,
+        reason=row.reason,
     )

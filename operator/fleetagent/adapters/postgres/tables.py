@@ -1,7 +1,9 @@
 """The tables. A column called `run_id` holds the agent's own run number everywhere, so its key is (agent_id, run_id).
 
-All times are `timestamptz` in UTC. Money is `numeric` USD. Nothing here is ever updated without the lease's token,
-save what the worker endpoint records about its own machine.
+All times are `timestamptz` in UTC. Money is `numeric` USD. What a run decides or does is written with the lease's token
+only. Without it are written: an agent's row when it is met (a re-creation archives the session), the lease itself,
+triggers and acknowledgements as they come in, alerts raised or resolved by code, and what the worker endpoint records
+about its own machine. None of these spends money, and each is safe to repeat.
 """
 
 from sqlalchemy import (
@@ -57,6 +59,7 @@ agents = Table(
     Column("namespace", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("uid", Text, nullable=False, comment="of the resource; another one means that it was re-created"),
+    Column("past_uids", JSONB, nullable=False, server_default=NONE_YET, comment="of those that had this name before"),
     Column("epoch", BigInteger, nullable=False, server_default="1", comment="rises with each session"),
     Column("session_id", BigInteger, nullable=True, comment="the session that runs now"),
     Column("last_run_id", BigInteger, nullable=False, server_default="0"),
@@ -102,6 +105,7 @@ runs = Table(
     Column("state", Text, nullable=False),
     Column("triggers", JSONB, nullable=False, server_default=NONE_YET),
     Column("outcome", Text),
+    Column("reason", Text, comment="one word for why it failed"),
     Column("summary", Text),
     Column("verdict", JSONB, comment="action and state_changed, as the ledger shows it"),
     Column("verdict_said", JSONB, comment="the same, as the model said it"),
@@ -134,7 +138,7 @@ messages = Table(
     Column("history_content", Text, comment="what later runs see of it; null: all of it"),
     Column("tool_calls", JSONB, nullable=False, server_default=NONE_YET),
     Column("tool_call_id", Text),
-    Column("tokens", Integer, nullable=False, server_default="0"),
+    Column("tokens", Integer, nullable=False, server_default="0", comment="our estimate, for the audit"),
     Column("left_prompt_because", Text),
     Column("at", TIME, nullable=False, server_default=text("now()")),
     UniqueConstraint("session_id", "seq"),
@@ -236,6 +240,7 @@ alerts = Table(
     Column("state", Text, nullable=False),
     Column("comment", Text),
     Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("told_at", TIME, comment="when it became an Event"),
     Column("acknowledged_at", TIME),
     Column("resolved_at", TIME),
     Index(None, "agent_id", postgresql_where=text("state = 'open'")),

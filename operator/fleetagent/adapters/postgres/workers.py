@@ -12,12 +12,12 @@ from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.tables import agents, hosts, instances
 from fleetagent.adapters.postgres.waiting import persist_trigger
 from fleetagent.adapters.postgres.worker_tokens import token_hash
-from fleetagent.domain.fleet import Phase
+from fleetagent.domain.fleet import ENDED, Phase
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.workers import Registered, WorkerAnswer
 
-DEAD = (Phase.STOPPING, Phase.GONE, Phase.FAILED)
+DEAD = (Phase.STOPPING, *ENDED)
 KEPT_RATES = 20
 
 
@@ -61,7 +61,7 @@ class PostgresWorkers:
                 return None
             if row.failure is not None or row.phase == Phase.PROVING:  # measured already: the first result stands
                 return WorkerAnswer(_key(row), ok=True, passed=row.failure is None)
-            passed = rate >= row.min_rate
+            passed = rate > 0 and rate >= row.min_rate
             if row.phase in {Phase.REGISTERED, Phase.BENCHMARKING}:
                 await self._remember_rate(connection, row, rate)
                 name = row.provider_id or row.label
@@ -69,7 +69,8 @@ class PostgresWorkers:
                     await self._move(connection, row.id, Phase.PROVING, now, measured_rate=rate)
                     words = f"machine {name} proves at {rate:g} p/h (expected {row.expected_rate:g})"
                 else:
-                    because = f"benchmark of {rate:g} p/h is below the minimum of {row.min_rate}"
+                    lacks = f" is below the minimum of {row.min_rate}" if rate > 0 else ": it makes no proofs"
+                    because = f"benchmark of {rate:g} p/h{lacks}"
                     await self._move(connection, row.id, row.phase, now, measured_rate=rate, failure=because)
                     words = f"machine {name}: {because}"
                 await self._news(connection, row, words, now)

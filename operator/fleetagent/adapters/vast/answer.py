@@ -1,10 +1,12 @@
 """What came back over the wire, read once: status, JSON if it is any, and a description that is safe to show."""
 
+import html
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -63,10 +65,16 @@ def answer_in(response: httpx.Response, content: bytes, *, asked: str, secrets: 
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text with every secret replaced by stars; the longest go first, as one may be part of another."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
+    """The text with every secret replaced by stars, as it is or escaped; the longest go first, one may hold another."""
+    forms = {form for secret in filter(None, secrets) for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "***")
     return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    in_json = json.dumps(secret)[1:-1]
+    return secret, in_json, in_json.replace("/", "\\/"), html.escape(secret), quote(secret, safe=""), quote(secret)
 
 
 def _retry_after_seconds(header: str | None, named: Any, now: float) -> float | None:

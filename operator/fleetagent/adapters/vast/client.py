@@ -94,7 +94,7 @@ class VastMarket:
             Endpoint.CREATE,
             body=body_for(order),
             timeout_seconds=self._create_timeout_seconds,
-            secrets=tuple(order.env.values()),
+            secrets=_secrets_in(order),
         )
         try:
             answer = await self._wire.once(call, may_begin)
@@ -128,6 +128,12 @@ class VastMarket:
         gone = answer.status == httpx.codes.OK and answer.is_json and answer.body is None
         if not gone and meaning(answer) not in {Meaning.FINE, Meaning.INSTANCE_GONE}:
             raise failure(answer)
+
+
+def _secrets_in(order: Order) -> tuple[str, ...]:
+    """Values of the environment, and the token at the end of a URL by itself: an answer may repeat it re-encoded."""
+    values = tuple(order.env.values())
+    return values + tuple(value.rstrip("/").rpartition("/")[2] for value in values if "://" in value)
 
 
 def _path(provider_id: str) -> str:

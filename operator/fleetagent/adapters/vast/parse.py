@@ -16,6 +16,9 @@ MB_PER_GB = 1000
 HOURS_PER_MONTH = 720
 MICRO_USD = Decimal("0.000001")
 MOST_USD_PER_HOUR = 1_000_000
+MOST_GPUS = 64
+LARGEST_SIZE = 1e12
+"""Whatever is larger is no size, but a slip: it would rank first, and overflow a column."""
 LONGEST_TEXT = 200
 LONGEST_NAME = 64
 LONGEST_URL = 2048
@@ -42,7 +45,7 @@ def offer_in(row: JsonObject, disk_gb: int) -> Offer | None:
     """The offer of a search's row at its all-in price, or None when it can't be rented, priced or named."""
     offer_id = ident(row.get("ask_contract_id")) or ident(row.get("id"))
     machine_id, price = ident(row.get("machine_id")), _all_in_usd_per_hour(row, disk_gb)
-    gpus = int(_size(row.get("num_gpus")))
+    gpus = _gpus(row)
     taken = row.get("rentable") is False or row.get("rented") is True or row.get("is_bid") is True
     if taken or offer_id is None or machine_id is None or price is None or gpus < 1:
         return None
@@ -77,7 +80,7 @@ def rented_in(row: object, worker_url_env: str) -> Rented | None:
         status_message=_said(row.get("status_msg"), LONGEST_TEXT),
         machine_id=ident(row.get("machine_id")) or "",
         gpu_name=_said(row.get("gpu_name"), LONGEST_NAME),
-        num_gpus=int(_size(row.get("num_gpus"))),
+        num_gpus=_gpus(row),
         cpu_ram_gb=_our_ram_gb(row),
         cpu_cores=_our_cores(row),
         usd_per_hour=price or None,  # a machine that costs nothing is one whose price is not known
@@ -126,7 +129,14 @@ def _all_in_usd_per_hour(row: JsonObject, disk_gb: int) -> Decimal | None:
 
 
 def _size(value: Any) -> float:
-    return max(0.0, number(value) or 0.0)
+    size = number(value) or 0.0
+    return size if 0.0 <= size <= LARGEST_SIZE else 0.0
+
+
+def _gpus(row: JsonObject) -> int:
+    """0 where the number makes no sense."""
+    gpus = int(_size(row.get("num_gpus")))
+    return gpus if gpus <= MOST_GPUS else 0
 
 
 def _share(row: JsonObject) -> float | None:

@@ -46,10 +46,10 @@ class DemandSpec(Wire):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     curio: CurioDemand | None = None
-    """Demand from Curio's own tables, which are only read."""
+    """Demand from Curio's own tables, which are only read (not in this version: demand is unknown)."""
 
     prometheus: PrometheusDemand | None = None
-    """Demand from a Prometheus query."""
+    """Demand from a Prometheus query (not in this version: demand is unknown)."""
 
     http: HttpDemand | None = None
     """Demand from any HTTP endpoint that answers with our JSON."""

@@ -22,7 +22,8 @@ _ANY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 # An object here is refused for its type, a text by the rule.
 _TEXT_OR_OBJECT = {"x-kubernetes-int-or-string": True}
 _OURS = "Refused here: the operator fills it in."
-# What a request's shape, its accounting or its length rests on. Each is declared, with the type that requests give it,
+# What a request's shape, its accounting or its length rests on; with a response_format, servers hold the answer to JSON
+# and a tool call never comes. Each is declared, with the type that requests give it,
 # only so that a rule can see it: CEL is blind to fields that a schema merely preserves.
 RESERVED_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "model": {"type": "string", "maxLength": 253},

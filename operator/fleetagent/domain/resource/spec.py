@@ -25,7 +25,7 @@ class FleetAgentSpec(Wire):
     """What an agent shall keep, by which means, and within which limits."""
 
     mode: Mode = Mode.ACT
-    """Act; Approve: each action waits for a person; DryRun: no effects; Suspended: no runs, machines left alone."""
+    """Act; Approve: a person agrees first (not in this version: refused); DryRun: no effects; Suspended: no runs."""
 
     pause: Pause | None = None
     """Refuses launches, stops or both until a moment, then ends by itself. Runs go on."""
@@ -58,16 +58,16 @@ class FleetAgentSpec(Wire):
     """Standing words to the agent, part of every prompt; at most 16,384 characters."""
 
     fallback: Fallback = Fallback.HOLD
-    """Who decides while the model cannot: Hold (nobody) or Controller (plain arithmetic, same guardrails)."""
+    """Who decides while the model cannot: Hold (nobody) or Controller (arithmetic; not in this version: it holds)."""
 
     approval_expiry: Duration = lasting("15m", least="1s", most="24h")
-    """How long an action waits for a person in mode Approve."""
+    """How long an action waits for a person in mode Approve (not in this version: none waits)."""
 
     deletion_policy: DeletionPolicy = DeletionPolicy.DESTROY
     """What happens to the rented machines when this resource is deleted. Retained machines keep billing."""
 
     retention: Retention = Retention()
-    """How long the audit is kept."""
+    """How long the audit is kept (not in this version: nothing is pruned)."""
 
     alerts: Alerts | None = None
-    """Where alerts go outside the cluster. Absent: nowhere."""
+    """Where alerts go outside the cluster. Absent: nowhere (not in this version: nowhere in any case)."""

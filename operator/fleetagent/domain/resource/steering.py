@@ -238,14 +238,14 @@ class Retention(Wire):
     """How long the audit is kept."""
 
     runs: Duration = lasting("90d", least="1h", most="3650d")
-    """How long runs, with their actions, are kept."""
+    """How long runs, with their actions, are kept (not in this version: for ever)."""
 
     messages: Duration = lasting("90d", least="1h", most="3650d")
-    """How long messages of archived or compacted conversation are kept."""
+    """How long messages of archived or compacted conversation are kept (not in this version: for ever)."""
 
 
 class Alerts(Wire):
     """Where alerts go outside the cluster."""
 
     notify_secret_ref: SecretKeyRef
-    """Secret key that holds the URLs to notify, one a line."""
+    """Secret key that holds the URLs to notify, one a line (not in this version: it is not read)."""

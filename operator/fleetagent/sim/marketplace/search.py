@@ -101,7 +101,7 @@ def compare(one: Row, other: Row, order: Sequence[tuple[str, bool]]) -> int:
 
 
 def _filterable(row: Row) -> Row:
-    # The boolean `verified` exists in filters only; a filter on `id` matches nothing; one on the place takes the country.
+    # `verified` exists in filters only; one on `id` matches nothing; one on the place takes the country.
     verified = row["verification"] == "verified"
     return row | {"verified": verified, "id": None, "geolocation": row["country_code"]}
 

@@ -8,6 +8,7 @@ from fleetagent.sim.model.count import text_tokens
 
 _ASKS = re.compile(r"^\s*summari[sz]e\b|\bsummary\b", re.IGNORECASE)
 _IDS = re.compile(r"\b(?:inst|instance|offer|action|alert|wake|host|machine)-[A-Za-z0-9]+\b")
+_TO_NAME = re.compile(r"^Name these machines: (.+)\.$", re.MULTILINE)
 _SAID = re.compile(r"(?:^|- |agent: )((?:Launched|Stopped|Refused|Failed|Unclear|Hold)\b[^{]*)")
 _MOST_WORDS = re.compile(r"at most (\d+) words")
 NOTHING = "In the runs that this covers, nothing was launched, stopped or refused."
@@ -27,7 +28,9 @@ def summarise(request: ChatRequest) -> str:
     """Headings and lines, as many as fit; the newest of what was said, the first of the ids."""
     asked, before = request.messages[-1], request.messages[:-1]
     said = _unique([*_sentences(before), *_quoted(asked.text or "")])[-SENTENCES:]
-    ids = _unique(_IDS.findall("\n".join([asked.text or "", *(message.text or "" for message in before)])))[:IDS]
+    named = _TO_NAME.search(asked.text or "")
+    ids = named[1].split(", ") if named else []
+    ids += _unique(_IDS.findall("\n".join([asked.text or "", *(message.text or "" for message in before)])))[:IDS]
     lines = ["## What happened", *(f"- {sentence}" for sentence in said or [NOTHING])]
     lines += ["## Names", ", ".join(ids)] if ids else []
     room = (request.max_tokens or 512) - 1  # one for the end marker

@@ -21,6 +21,13 @@ def upgrade() -> None:
         sa.Column(
             "uid", sa.Text(), nullable=False, comment="of the resource; another one means that it was re-created"
         ),
+        sa.Column(
+            "past_uids",
+            postgresql.JSONB(astext_type=sa.Text()),
+            server_default=sa.text("'[]'::jsonb"),
+            nullable=False,
+            comment="of those that had this name before",
+        ),
         sa.Column("epoch", sa.BigInteger(), server_default="1", nullable=False, comment="rises with each session"),
         sa.Column("session_id", sa.BigInteger(), nullable=True, comment="the session that runs now"),
         sa.Column("last_run_id", sa.BigInteger(), server_default="0", nullable=False),
@@ -99,6 +106,7 @@ def upgrade() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("comment", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("told_at", sa.DateTime(timezone=True), nullable=True, comment="when it became an Event"),
         sa.Column("acknowledged_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", name=op.f("ck_alerts_state")),
@@ -319,7 +327,7 @@ def upgrade() -> None:
             "tool_calls", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'::jsonb"), nullable=False
         ),
         sa.Column("tool_call_id", sa.Text(), nullable=True),
-        sa.Column("tokens", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("tokens", sa.Integer(), server_default="0", nullable=False, comment="our estimate, for the audit"),
         sa.Column("left_prompt_because", sa.Text(), nullable=True),
         sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_messages_agent_id"), ondelete="CASCADE"),
@@ -347,6 +355,7 @@ def upgrade() -> None:
             "triggers", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'::jsonb"), nullable=False
         ),
         sa.Column("outcome", sa.Text(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True, comment="one word for why it failed"),
         sa.Column("summary", sa.Text(), nullable=True),
         sa.Column(
             "verdict",

@@ -1,0 +1,50 @@
+"""A resource that is deleted and made again under the same name, and processes that lag behind."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fleetagent.domain.schedule import Trigger
+from fleetagent.errors import LeaseLost
+from support.stores import NOON, Process, a_process
+
+
+@pytest.fixture
+async def one(database_url: str) -> AsyncIterator[Process]:
+    async with a_process(database_url) as process:
+        yield process
+
+
+async def test_a_look_that_lags_changes_nothing_of_the_one_that_came_after(one: Process) -> None:
+    await one.agent(uid="uid-1")
+    again = await one.agent(uid="uid-2")
+    await one.runs.persist(again.id, Trigger.REQUEST, "now")
+
+    with pytest.raises(LeaseLost, match="replaced"):
+        await one.agent(uid="uid-1")
+
+    after = await one.agent(uid="uid-2")
+    assert after.session.id == again.session.id
+    assert [p.value for p in (await one.runs.waiting(again.id))[0]] == ["now"]
+
+
+async def test_the_end_of_the_one_before_does_not_end_the_one_that_came_after(one: Process) -> None:
+    lease = await one.lease()
+    await one.agent(uid="uid-2")
+
+    with pytest.raises(LeaseLost):
+        await one.agents.forget(lease, "uid-1")
+    own = await one.agents.take_lease(lease.agent_id)
+    assert own is not None
+    await one.agents.forget(own, "uid-1")
+
+    assert not (await one.agent(uid="uid-2")).deleted
+
+
+async def test_who_works_for_the_one_before_loses_its_lease(one: Process) -> None:
+    run = await one.start(now=NOON)
+
+    await one.agent(uid="uid-2")
+
+    with pytest.raises(LeaseLost):
+        await one.agents.check(run.lease)

@@ -1,0 +1,90 @@
+"""A keeper ends when it is told to, whatever happens at that moment."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fleetagent.agent.keeper import Keeper
+from fleetagent.agent.lease import kept
+from fleetagent.agent.triggers import Triggers
+from fleetagent.agent.unbroken import unbroken
+from fleetagent.domain.records import AgentKey, Lease
+from fleetagent.errors import LeaseLost
+
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+SOON = 5.0
+BODY = {"metadata": {"namespace": "fleet", "name": "porep", "uid": "one"}}
+
+
+class Idle(Keeper):
+    """Nothing is ever due."""
+
+    async def _try(self) -> datetime | None:
+        return None
+
+
+def keeping(**more: Any) -> Any:
+    return SimpleNamespace(look_every=timedelta(hours=1), retry_after=timedelta(hours=1), now=lambda: NOON, **more)
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_keeper_stops_although_it_was_nudged_a_moment_before(turns: int) -> None:
+    keeper = Idle(AgentKey("fleet", "porep"), keeping())
+    keeper.look(BODY)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    keeper.nudge()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+    await asyncio.wait_for(keeper.stop(), SOON)
+
+
+class AlwaysLost:
+    async def renew(self, _: Lease) -> None:
+        raise LeaseLost("another process owns this agent now")
+
+
+async def test_whoever_is_told_to_end_ends_although_the_lease_is_lost_at_the_same_time() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def destroy() -> None:
+        begun.set()
+        await may_end.wait()
+
+    async def work() -> None:
+        async with kept(AlwaysLost(), Lease(1, 1), timedelta(0)):  # type: ignore[arg-type]  # only renews
+            await unbroken(destroy())
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)  # the lease is lost now
+    task.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, SOON)
+
+
+async def test_a_lost_lease_is_an_error_and_no_cancellation() -> None:
+    with pytest.raises(LeaseLost):
+        async with kept(AlwaysLost(), Lease(1, 1), timedelta(0)):  # type: ignore[arg-type]  # only renews
+            await asyncio.Event().wait()
+    await asyncio.sleep(0)  # nothing of it reaches what comes after
+
+
+async def test_the_end_of_a_namesake_leaves_the_resource_alone_that_is_kept_now() -> None:
+    triggers = Triggers(keeping(agents=None), None)  # type: ignore[arg-type]  # nothing is deleted here
+    idle = triggers._keepers[AgentKey("fleet", "porep")] = Idle(AgentKey("fleet", "porep"), keeping())
+    triggers.look(BODY)
+
+    await triggers.gone({"metadata": {**BODY["metadata"], "uid": "the one before"}})
+    assert list(triggers._keepers.values()) == [idle]
+    await triggers.gone(BODY)
+    assert not triggers._keepers
