@@ -1,6 +1,7 @@
 """What kopf remembers of a resource."""
 
 import json
+from typing import Any, cast
 
 import kopf
 
@@ -8,8 +9,9 @@ from fleetagent.entrypoints.handlers import Remembered
 from support.manifests import a_manifest
 
 
-def remembered(**changes: object) -> str:
-    return json.dumps(Remembered().build(body=kopf.Body(a_manifest(**changes))))
+def remembered(**changes: Any) -> str:
+    body = kopf.Body(cast("kopf.RawBody", a_manifest(**changes)))
+    return json.dumps(Remembered().build(body=body))
 
 
 def with_annotation(name: str, value: str) -> str:

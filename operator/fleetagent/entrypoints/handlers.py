@@ -16,7 +16,7 @@ DELETION_LOOKS_AGAIN_S = 3
 
 
 class Remembered(kopf.AnnotationsDiffBaseStorage):
-    """What kopf keeps of a resource, in an annotation, to see that it changed: hashes of the spec and of what people say.
+    """What kopf keeps of a resource, in an annotation, to see that it changed: hashes of spec and of what people say.
 
     A copy of either, as is usual, could exceed what a resource may hold in annotations. Every patch would then be
     refused, also the one that takes the finalizer off.
