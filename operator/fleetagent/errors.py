@@ -1,4 +1,6 @@
-"""Every failure we name, sorted by what the caller can do about it.
+"""The failures that one part names to another, sorted by what the caller can do about it.
+
+What a part keeps to itself, such as a call that an endpoint refuses, is named where it is raised and caught.
 
 FleetAgentError
 ├── TryLater        the world is not ready; the same call may work later, and nothing has happened
@@ -9,6 +11,9 @@ FleetAgentError
 ├── BadResource     the FleetAgent, or what it names, is wrong; only its owner can mend it: a condition
 ├── PromptTooLong   the model server refused the request for its length
 ├── BadReply        the model answered with something that cannot be used
+├── BadPrompt       our request is not valid and was not sent: a fault of ours, never the model's
+├── ModelFailed     the model gave no usable answer, for one of the reasons above: the run ends, the next one asks again
+├── ContextFull     the next request does not fit the token budget, and nothing is left to leave out
 ├── LeaseLost       another process owns this agent now, or the session is over; write nothing more
 └── CannotStart     the process has no use without this; one line, exit code 1
 """
@@ -72,6 +77,22 @@ class PromptTooLong(FleetAgentError):  # noqa: N818
 
 class BadReply(FleetAgentError):  # noqa: N818
     """The model server answered 200 with nothing that can be used, or refused a request that we hold valid."""
+
+
+class BadPrompt(FleetAgentError):  # noqa: N818
+    """The request breaks the rules of the wire and was not sent: a fault of ours, never the model's."""
+
+
+class ModelFailed(FleetAgentError):  # noqa: N818
+    """The model gave no usable answer. `reason` is a CamelCase word; the message says what to do."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ContextFull(FleetAgentError):  # noqa: N818
+    """The next request does not fit the token budget, and nothing is left to leave out."""
 
 
 class LeaseLost(FleetAgentError):  # noqa: N818

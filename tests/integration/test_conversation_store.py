@@ -3,16 +3,13 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.records import AgentRecord, Lease, Run, Spent
-from fleetagent.domain.schedule import Trigger
 from support.conversation_contract import COST, ConversationContract, Side, compact, said
-from support.stores import HELD, NOON, Process, a_process
+from support.stores import NOON, Process, a_process
 
 
 class RealHands:
@@ -20,7 +17,7 @@ class RealHands:
         self.process, self.other = process, other
 
     async def start(self) -> Run:
-        return await self.process.start(Trigger.SCHEDULE)
+        return await self.process.start()
 
     async def end(self, run: Run, *, quiet: bool) -> None:
         await self.process.conclude(run, quiet=quiet)
@@ -82,22 +79,13 @@ async def test_a_compaction_leaves_a_row_that_tells_what_it_did(one: Process) ->
     assert (row["tokens_before"], row["tokens_after"], row["summary"]) == (900, 300, "Fleet")
 
 
-async def test_a_conclusion_books_only_what_was_not_booked_answer_by_answer(one: Process) -> None:
+async def test_a_conclusion_books_nothing_once_more(one: Process) -> None:
     run = await one.start()
     await one.conversation.book(run, COST)
-    whole: dict[str, Any] = {
-        "tokens_in": 1_500,
-        "tokens_out": 50,
-        "tokens_cached": 10,
-        "usd": Decimal("0.7"),
-        "model_calls": 2,
-    }
 
-    await one.runs.conclude(run, replace(HELD, **whole))
+    await one.conclude(run, tokens_in=COST.tokens_in, tokens_out=COST.tokens_out, usd=COST.usd)
 
-    spend = (await one.rows("SELECT * FROM spend WHERE kind = 'model'"))[0]
-    assert (spend["tokens"], spend["usd"]) == (1_550, Decimal("0.7"))
-    assert (await one.rows("SELECT usd, tokens_in FROM runs"))[0] == {"usd": Decimal("0.7"), "tokens_in": 1_500}
+    assert await RealHands(one, one).booked(run) == replace(COST, tokens_cached=0)
 
 
 async def test_an_interrupted_run_has_paid_too(one: Process) -> None:

@@ -13,7 +13,7 @@ from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, MarketStatus, Phase
 from fleetagent.domain.records import Run
 from fleetagent.domain.settle import Change
-from fleetagent.errors import LeaseLost
+from fleetagent.errors import LeaseLost, NotStorable
 from support.fleets import as_listed
 from support.ledger import an_intent, launched, seen
 from support.stores import NOON, Process, a_process
@@ -48,9 +48,9 @@ async def test_an_intent_is_a_machine_from_the_moment_it_is_written(one: Process
 async def test_an_intent_can_be_written_once(one: Process, run: Run) -> None:
     await one.ledger.intend_launch(run, an_intent(1), NOON)
 
-    with pytest.raises(sa.exc.IntegrityError):
+    with pytest.raises(NotStorable):
         await one.ledger.intend_launch(run, an_intent(2, intent_key=an_intent(1).intent_key), NOON)
-    with pytest.raises(sa.exc.IntegrityError):
+    with pytest.raises(NotStorable):
         await one.ledger.intend_launch(run, an_intent(2, label=an_intent(1).label), NOON)
 
     assert len(await one.ledger.instances(run.agent_id)) == 1

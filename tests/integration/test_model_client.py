@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from fleetagent.adapters.model.client import model_http_client
-from fleetagent.errors import BadReply, BadResource, FleetAgentError, PromptTooLong, TryLater
+from fleetagent.errors import BadPrompt, BadReply, BadResource, FleetAgentError, PromptTooLong, TryLater
 from fleetagent.sim.model import ModelConfig, ModelServer, running
 from support.chat_bodies import said, system, user
 from support.model_client import KEY, NAME, Clock, asking, model
@@ -211,7 +211,7 @@ async def test_a_request_that_the_server_holds_malformed_is_a_bad_reply(
 async def test_what_json_cannot_hold_is_refused_before_it_is_sent(
     fields: dict[str, Any], server: ModelServer, http: httpx2.AsyncClient
 ) -> None:
-    with pytest.raises(BadReply, match="can't be written as JSON"):
+    with pytest.raises(BadPrompt, match="can't be written as JSON"):
         await model(server.url, http).reply(asking(**fields))
 
     assert server.model.recorder.requests == 0

@@ -1,12 +1,14 @@
 """A resource that is deleted and made again under the same name, and processes that lag behind."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
+from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
-from support.stores import NOON, Process, a_process
+from support.stores import KEY, NOON, Process, a_process
 
 
 @pytest.fixture
@@ -48,3 +50,16 @@ async def test_who_works_for_the_one_before_loses_its_lease(one: Process) -> Non
 
     with pytest.raises(LeaseLost):
         await one.agents.check(run.lease)
+
+
+async def test_a_cluster_that_was_restored_to_what_it_was_is_believed_after_a_while(one: Process) -> None:
+    await one.agent(uid="uid-1")
+    again = await one.agent(uid="uid-2")
+    later = PostgresAgents(
+        one.database, cluster="test", owner="one", lease=timedelta(seconds=5), watch_lag=timedelta(0)
+    )
+
+    restored = await later.meet(KEY, "uid-1", floor=0, handled={})
+
+    assert (restored.uid, restored.id, restored.deleted) == ("uid-1", again.id, False)
+    assert restored.session.id != again.session.id

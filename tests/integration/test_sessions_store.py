@@ -94,6 +94,26 @@ async def test_another_resource_of_the_same_name_gets_a_new_session_and_goes_on_
     assert [r["state"] for r in await one.rows("SELECT * FROM runs")] == ["interrupted"]
 
 
+async def test_a_process_whose_watch_lags_does_not_bring_a_replaced_resource_back(one: Process) -> None:
+    await one.agent(uid="uid-1")
+    await one.agent(uid="uid-2")
+
+    with pytest.raises(LeaseLost, match="was replaced by another one of the same name"):
+        await one.agent(uid="uid-1")
+
+    new = await one.agent(uid="uid-2")
+    assert (new.uid, new.session.epoch) == ("uid-2", 2)
+
+
+async def test_who_still_works_for_a_replaced_resource_writes_nothing_more(one: Process) -> None:
+    run = await one.start()
+
+    await one.agent(uid="uid-2")
+
+    with pytest.raises(LeaseLost):
+        await one.agents.renew(run.lease)
+
+
 async def test_a_deleted_agent_is_known_as_deleted_until_its_name_lives_again(one: Process) -> None:
     await one.agents.forget(await one.lease(), "uid-1")
 

@@ -86,6 +86,11 @@ class Memory:
         """A person's message, or another trigger, waits for the next run."""
         self.pending.append(Pending(len(self.pending) + 1, kind, f"message:{words[:20]}", words, NOW))
 
+    def call_for(self, *kinds: Trigger) -> None:
+        """A run is due; what waits already is not doubled."""
+        known = {p.kind for p in self.pending}
+        self.pending += [Pending(100 + len(self.pending), k, k.value, None, NOW) for k in kinds if k not in known]
+
     def act(self, run_id: int, state: ActionState, kind: str = "launch") -> None:
         """Something stands in the ledger for this run."""
         code = "OnTarget" if state is ActionState.REFUSED else None
@@ -113,11 +118,11 @@ class Memory:
     async def renew(self, lease: Lease) -> None:
         self._owned(lease)
 
-    async def claim(self, lease: Lease, kinds: Sequence[Trigger], now: datetime) -> Run:
+    async def claim(self, lease: Lease, now: datetime) -> Run:
         self._owned(lease)
         self.started += 1
         due = tuple(w for w in self.wakes if w.at <= now)
-        called = {*kinds, *(p.kind for p in self.pending)} | ({Trigger.WAKE} if due else set())
+        called = {p.kind for p in self.pending} | ({Trigger.WAKE} if due else set())
         calls = Calls(tuple(t for t in Trigger if t in called), tuple(self.pending), due)
         return Run(lease, self.started, self.session.id, self.session.epoch, calls, now)
 

@@ -114,10 +114,12 @@ class OnPostgres:
         )
         turn = turn_on(process.agents, process.conversation, services, self.tools)
         lease = await process.lease()
+        for kind in kinds or (Trigger.SCHEDULE,):
+            await process.runs.persist(lease.agent_id, kind, f"{kind} {now().isoformat()}")
         await process.runs.interrupt_stale(lease)
         subject = Subject(agent, await self.record(), label_prefix("test", KEY))
         try:
-            return await turn.take(subject, lease, kinds or (Trigger.SCHEDULE,), lambda newest: newest)
+            return await turn.take(subject, lease, lambda newest: newest)
         finally:
             await process.agents.release(lease)
 

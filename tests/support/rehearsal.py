@@ -80,6 +80,7 @@ class Rehearsal:
 
     async def run(self, *kinds: Trigger) -> Ended:
         """One run from claim to conclusion."""
+        self.memory.call_for(*(kinds or (Trigger.SCHEDULE,)))
         memory: Any = self.memory
         observe: Any = self.observe
         worlds = FakeWorlds(self.model, self.market)
@@ -97,4 +98,4 @@ class Rehearsal:
         turn = turn_on(memory, memory, services, self.tools)
         subject = Subject(self.agent, self.memory.record(), "fa/test/")
         lease = Lease(1, self.memory.token)
-        return await turn.take(subject, lease, kinds or (Trigger.SCHEDULE,), lambda newest: newest)
+        return await turn.take(subject, lease, lambda newest: newest)

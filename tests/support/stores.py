@@ -17,7 +17,6 @@ from fleetagent.adapters.postgres.ledger import PostgresLedger
 from fleetagent.adapters.postgres.runs import PostgresRuns
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.records import AgentKey, AgentRecord, Conclusion, Lease, Outcome, Run
-from fleetagent.domain.schedule import Trigger
 
 KEY = AgentKey("prod", "porep")
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -59,9 +58,9 @@ class Process:
         assert lease is not None, "another process owns it"
         return lease
 
-    async def start(self, *kinds: Trigger, now: datetime = NOON) -> Run:
-        """Claim a run."""
-        return await self.runs.claim(await self.lease(), kinds or (Trigger.SCHEDULE,), now)
+    async def start(self, now: datetime = NOON) -> Run:
+        """Claim a run, and with it whatever waits."""
+        return await self.runs.claim(await self.lease(), now)
 
     async def conclude(self, run: Run, **changes: Any) -> None:
         """End it well, unless told otherwise."""

@@ -3,24 +3,15 @@
 from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.model import ModelRequest, Reply
 from fleetagent.domain.records import Spent
-from fleetagent.errors import BadReply, BadResource, FleetAgentError, PromptTooLong, TryLater
+from fleetagent.errors import BadReply, BadResource, ModelFailed, PromptTooLong, TryLater
 from fleetagent.ports import Model
-
-
-class ModelFailed(FleetAgentError):  # noqa: N818
-    """The model gave no usable answer. `reason` is a CamelCase word; the message says what to do."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
 
 UNAVAILABLE = "Unavailable"
 BAD_REPLY = "BadReply"
 
 
 async def ask(transcript: Transcript, model: Model, request: ModelRequest, estimated: int) -> Reply:
-    """The answer to `request`, of about `estimated` tokens. `ModelFailed`, or `PromptTooLong`."""
+    """The answer to `request`, of about `estimated` tokens. `ModelFailed`, `PromptTooLong` or `BadPrompt`."""
     transcript.spent += Spent(model_calls=1)
     endpoint = transcript.subject.spec.model
     try:

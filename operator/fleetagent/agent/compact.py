@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetagent.agent.ask import ModelFailed, ask
+from fleetagent.agent.ask import ask
 from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
 from fleetagent.domain.compaction import Compaction, FeedbackSize, RunSize, plan
 from fleetagent.domain.messages import Kind, Message
@@ -13,7 +13,7 @@ from fleetagent.domain.summary import RunNote, acceptable_summary, digest, summa
 from fleetagent.domain.text import clean
 from fleetagent.domain.transcript import repair, wire
 from fleetagent.domain.window import CAUTIOUS_RATIO, message_tokens, request_estimate
-from fleetagent.errors import FleetAgentError, PromptTooLong
+from fleetagent.errors import BadPrompt, ContextFull, ModelFailed, PromptTooLong
 from fleetagent.ports import Cluster, Conversation, Model
 
 log = logging.getLogger(__name__)
@@ -25,10 +25,6 @@ MOST_MACHINES_NAMED = 12
 """A small model that must name more than this fails at it, and the digest by code would be all there ever is."""
 
 REMEDY = "lower spec.context.tokenBudget to what the server takes, or serve the model with a longer window"
-
-
-class ContextFull(FleetAgentError):  # noqa: N818
-    """The next request does not fit the token budget, and nothing is left to leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +117,7 @@ class Compact:
         request = transcript.summary_request(system, user)
         try:
             reply = await ask(transcript, model, request, request_estimate(request.messages, (), count))
-        except (ModelFailed, PromptTooLong) as error:
+        except (ModelFailed, PromptTooLong, BadPrompt) as error:
             return _digest(transcript, runs, str(error))
         because = acceptable_summary(
             reply, source_tokens=count(user), cap_tokens=budget.summary_cap, required_ids=ids, count=count

@@ -171,7 +171,7 @@ class Keeper:
         if what and self._untold:
             await self._tell(subject, lease, wakes, what.look_again_at)
         if what:
-            await self._start(subject, lease, what)
+            await self._start(subject, lease)
             return None
         if self._looked_at is None or self._k.now() - self._looked_at >= self._k.look_every:
             await self._look_at_the_fleet(subject, lease)
@@ -248,14 +248,14 @@ class Keeper:
         except BadResource as error:
             self._note(Finding(error.condition, "False", error.reason, str(error)))
 
-    async def _start(self, subject: Subject, lease: Lease, what: Due) -> None:
+    async def _start(self, subject: Subject, lease: Lease) -> None:
         planned, now = subject.record.next_scheduled_at, self._k.now()
         if planned is not None and planned <= now:
             # Written down before the schedule moves on: an interrupted run gives it back like everything else.
             await self._k.runs.persist(subject.record.id, Trigger.SCHEDULE, f"{planned:%Y-%m-%dT%H:%M:%SZ}")
             at = scheduled_if_ever(subject.spec.schedule, after=now, last=planned)
             await self._k.agents.schedule(lease, at, spec_hash(subject.spec))
-        taken = self._k.turn.take(subject, lease, what.kinds, self._newest)
+        taken = self._k.turn.take(subject, lease, self._newest)
         self._run = asyncio.create_task(taken, name=f"run of {self.key}")
         self._run.add_done_callback(lambda _: self._nudged.set())
 

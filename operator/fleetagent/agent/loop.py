@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from fleetagent.agent.ask import BAD_REPLY, ModelFailed, ask
+from fleetagent.agent.ask import BAD_REPLY, ask
 from fleetagent.agent.compact import Compact
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.toolbox import Toolbox
@@ -15,7 +15,7 @@ from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.calls import CUT_OFF, NO_ANSWER, Call, normalise
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.model import Reply
-from fleetagent.errors import PromptTooLong
+from fleetagent.errors import ModelFailed, PromptTooLong
 from fleetagent.ports import Model
 
 MOST_ROUNDS = 12
@@ -43,7 +43,7 @@ class Loop:
         self._longest = longest
 
     async def converse(self, desk: Desk, transcript: Transcript, model: Model) -> Ending:
-        """Until the model answers without a call. `ModelFailed`, `ContextFull` and `PromptTooLong` end it early."""
+        """Until the model answers without a call. Errors of the model and of the prompt end it early."""
         limit = asyncio.timeout(self._longest.total_seconds())
         try:
             async with limit:

@@ -23,7 +23,7 @@ from fleetagent.domain.window import (
     request_estimate,
     rooms_for_tool_results,
 )
-from fleetagent.errors import BadReply
+from fleetagent.errors import BadPrompt
 from fleetagent.ports import Conversation
 
 SUMMARY_HEAD = "Summary of earlier runs, written by the program or by you:\n"
@@ -94,10 +94,10 @@ class Transcript:
         return self.calibration.project(request_estimate(rows, self.tools, self.count), self.anchor)
 
     def request(self) -> ModelRequest:
-        """The next request; `BadReply` if, against all care, a strict server would refuse it."""
+        """The next request; `BadPrompt` if, against all care, a strict server would refuse it."""
         messages = self.messages()
         if found := violations(messages):
-            raise BadReply(f"the prompt is not valid and was not sent: {'; '.join(found[:3])}")
+            raise BadPrompt(f"the prompt is not valid and was not sent: {'; '.join(found[:3])}")
         return self._asking(messages, self.tools, may_call_tools=True)
 
     def summary_request(self, system: str, user: str) -> ModelRequest:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from fleetagent.agent.ask import UNAVAILABLE, ModelFailed
+from fleetagent.agent.ask import UNAVAILABLE
 from fleetagent.agent.clock import Now
-from fleetagent.agent.compact import REMEDY, ContextFull
+from fleetagent.agent.compact import REMEDY
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.desk import Desk, Services
 from fleetagent.agent.judgement import Trouble, budget_used_up, is_quiet, outcome_of, summary_of, world_changed
@@ -21,9 +21,17 @@ from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import EFFECTS, Conclusion, Lease, Outcome, Run
-from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.text import clean
-from fleetagent.errors import BadReply, BadResource, LeaseLost, NotStorable, PromptTooLong, TryLater
+from fleetagent.errors import (
+    BadPrompt,
+    BadResource,
+    ContextFull,
+    LeaseLost,
+    ModelFailed,
+    NotStorable,
+    PromptTooLong,
+    TryLater,
+)
 from fleetagent.ports import Agents, Ledger, Market, Model, Runs, Worlds
 
 log = logging.getLogger(__name__)
@@ -67,15 +75,13 @@ class Turn:
         self._now = now
         self._renew_every = renew_every
 
-    async def take(
-        self, subject: Subject, lease: Lease, kinds: tuple[Trigger, ...], newest: Callable[[Subject], Subject]
-    ) -> Ended:
+    async def take(self, subject: Subject, lease: Lease, newest: Callable[[Subject], Subject]) -> Ended:
         """Claim, observe, skip or think and act, conclude. `LeaseLost` when another process took over.
 
         `newest` gives the subject with the resource as it is by then: each action is judged by what is asked for now.
         Whatever else goes wrong in the middle gives back what called for the run: `TryLater` when the memory fails.
         """
-        run = await self._runs.claim(lease, kinds, self._now())
+        run = await self._runs.claim(lease, self._now())
         log.info("%s run %s: %s", subject.key, run.run_id, ", ".join(run.calls.kinds))
         try:
             async with kept(self._agents, lease, self._renew_every):
@@ -135,7 +141,7 @@ class Turn:
             return nothing, Trouble(Outcome.CONTEXT_FULL, "ContextFull", str(error), is_models=False)
         except PromptTooLong as error:
             return nothing, Trouble(Outcome.CONTEXT_FULL, "ContextFull", f"{error}; {REMEDY}", is_models=False)
-        except BadReply as error:
+        except BadPrompt as error:
             return nothing, Trouble(Outcome.FAILED, "InvalidPrompt", str(error), is_models=False)
 
     async def _model(self, subject: Subject) -> Model:

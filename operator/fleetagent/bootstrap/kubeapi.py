@@ -66,7 +66,8 @@ def _refusal(error: ApiException) -> str:
         case 401:
             return "it does not know us (401): the token or certificate is wrong or has expired"
         case 403:
-            return f"it forbids us to list FleetAgents (403): apply the chart's roles and bindings ({servers_words(error)})"
+            said = servers_words(error)
+            return f"it forbids us to list FleetAgents (403): apply the chart's roles and bindings ({said})"
         case 404:
             return f"it has no {PLURAL}.{GROUP}/{VERSION} (404): apply what `fleetagent crd` prints"
         case status:

@@ -81,7 +81,7 @@ class Runs(Protocol):
     async def interrupt_stale(self, lease: Lease) -> tuple[int, ...]:
         """Close runs that a dead process left running; they give back their triggers (three times) and wakes."""
 
-    async def claim(self, lease: Lease, kinds: Sequence[Trigger], now: datetime) -> Run:
+    async def claim(self, lease: Lease, now: datetime) -> Run:
         """Start a run: the next number, with all pending triggers and due wakes."""
 
     async def conclude(self, run: Run, conclusion: Conclusion) -> None:

@@ -8,7 +8,6 @@ from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.model import ModelRequest, Reply
 from fleetagent.domain.resource import FleetAgent, OfferFilter
 
-
 MayBegin = Callable[[], Awaitable[None]]
 """Awaited after all waiting, just before an effect's request leaves; whatever it raises, nothing has been sent."""
 
@@ -60,7 +59,7 @@ class Model(Protocol):
         """One answer, after the retries that make sense.
 
         `TryLater`: not available. `PromptTooLong`. `BadReply`: answered, but with nothing usable, or the request was
-        refused for its shape. `BadResource`: key, model name, URL or quota.
+        refused for its shape. `BadPrompt`: nothing was sent. `BadResource`: key, model name, URL or quota.
         """
 
 

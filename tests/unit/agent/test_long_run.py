@@ -18,7 +18,7 @@ from support.rehearsal import Rehearsal, a_tool
 
 BUDGET_TOKENS = 5_000
 REPLY_TOKENS = 512
-SUMMARY = "Fleet\nMachines prove as planned.\nDecisions\nLaunched one machine per run while below the target.\n"
+SUMMARY = "Fleet\n9001 proves as planned.\nDecisions\nLaunched one machine per run while below the target.\n"
 SPEC: dict[str, Any] = {
     "context": {"tokenBudget": BUDGET_TOKENS},
     "model": {"maxOutputTokens": REPLY_TOKENS},

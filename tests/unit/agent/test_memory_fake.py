@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from fleetagent.domain.records import AgentRecord, Lease, Run, Spent
-from fleetagent.domain.schedule import Trigger
 from support.conversation_contract import ConversationContract, Side
 from support.fleets import NOW
 from support.memory import Memory
@@ -17,7 +16,7 @@ class FakeHands:
         self.memory = memory
 
     async def start(self) -> Run:
-        return await self.memory.claim(Lease(1, self.memory.token), (Trigger.SCHEDULE,), NOW)
+        return await self.memory.claim(Lease(1, self.memory.token), NOW)
 
     async def end(self, run: Run, *, quiet: bool) -> None:
         await self.memory.conclude(run, replace(HELD, quiet=quiet))

@@ -13,7 +13,7 @@ from fleetagent.agent.tools import TOOLS, Tool
 from fleetagent.domain.messages import Kind, Left
 from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Trigger, Wake
-from fleetagent.errors import BadReply, BadResource, LeaseLost, TryLater
+from fleetagent.errors import BadPrompt, BadReply, BadResource, LeaseLost, TryLater
 from support.fakes import StrictModel, calls, says
 from support.fleets import NOW
 from support.rehearsal import Rehearsal, a_tool
@@ -145,6 +145,17 @@ async def test_a_failure_of_the_model_is_told_as_such_and_never_booked_as_quiet(
     assert left(on, 1) == {None}
     recovered = await on.run()
     assert (recovered.outcome, recovered.model_problem, recovered.model_asked) == (Outcome.HELD, None, True)
+
+
+async def test_a_prompt_that_cannot_be_sent_is_our_fault_and_never_the_models() -> None:
+    model = StrictModel(BadPrompt("the request can't be written as JSON"))
+    on = Rehearsal(model)
+
+    ended = await on.run()
+
+    assert (ended.outcome, ended.model_problem) == (Outcome.FAILED, None)
+    conclusion = on.memory.concluded[1]
+    assert (conclusion.reason, conclusion.model_failed) == ("InvalidPrompt", None)
 
 
 async def test_an_endpoint_that_cannot_be_named_is_a_failure_without_a_call() -> None:

@@ -16,7 +16,7 @@ from fleetagent.adapters.model.pursuit import Means, Pursuit
 from fleetagent.adapters.model.redact import redacted
 from fleetagent.adapters.model.waits import Timing
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
-from fleetagent.errors import BadReply, BadResource
+from fleetagent.errors import BadPrompt, BadResource
 
 USER_AGENT = "fleetagent"
 NO_KEY = "not-needed"
@@ -93,7 +93,7 @@ class OpenAIModel:
                 timeout=httpx2.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
             )
         except ValueError as error:  # a lone surrogate, or a number that is none
-            raise BadReply(f"the request can't be written as JSON: {error}") from error
+            raise BadPrompt(f"the request can't be written as JSON: {error}") from error
         return raw.http_response
 
 

@@ -21,7 +21,7 @@ class Habits:
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """`BadResource` when spec.model.parameters says what only we may say, should a CRD of before have let it through."""
+    """`BadResource` when spec.model.parameters says what only we may say, should the CRD have let it through."""
     for name in sorted(parameters):
         if name in RESERVED_PARAMETERS:
             raise _bad_parameters(f"must not set {name}: the operator sets it")

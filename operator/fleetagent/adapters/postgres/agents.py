@@ -16,6 +16,8 @@ from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Quiet, Sessi
 from fleetagent.errors import LeaseLost
 
 UIDS_REMEMBERED = 100
+WATCH_LAG = timedelta(minutes=15)
+"""Longer than any watch lags: each is opened anew within minutes."""
 
 
 def _row_query() -> sa.Select[Any]:
@@ -64,11 +66,14 @@ _ROW = _row_query()
 class PostgresAgents:
     """Implements `ports.Agents`."""
 
-    def __init__(self, database: Database, *, cluster: str, owner: str, lease: timedelta) -> None:
+    def __init__(
+        self, database: Database, *, cluster: str, owner: str, lease: timedelta, watch_lag: timedelta = WATCH_LAG
+    ) -> None:
         self._database = database
         self._cluster = cluster
         self._owner = owner
         self._lease = lease
+        self._watch_lag = watch_lag
 
     async def meet(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> AgentRecord:
         """See `ports.Agents.meet`."""
@@ -119,17 +124,19 @@ class PostgresAgents:
         """The resource was deleted and made again: a new session, the same run counter and machines.
 
         Whoever still works for the one before loses its lease. A process whose watch lags may come with that one's
-        uid: it was here before, and is not believed.
+        uid: for a while it is not believed. Not for ever, since a cluster can be restored to what it was.
         """
-        known = sa.select(agents.c.uid, agents.c.past_uids).where(agents.c.id == agent_id)
+        known = sa.select(agents.c.uid, agents.c.past_uids, NOW.label("now")).where(agents.c.id == agent_id)
         row = (await connection.execute(known.with_for_update(key_share=True))).one()
-        if uid in row.past_uids:
+        if uid in row.past_uids and row.now - datetime.fromisoformat(row.past_uids[uid]) < self._watch_lag:
             raise LeaseLost("this resource was replaced by another one of the same name")
         if row.uid == uid:
             return
         await _next_session(connection, agent_id)
         await forget_waiting(connection, agent_id)
-        reborn = {"uid": uid, "past_uids": [*row.past_uids, row.uid][-UIDS_REMEMBERED:], "deleted_at": None}
+        past = {k: v for k, v in row.past_uids.items() if k != uid} | {row.uid: row.now.isoformat()}
+        past = dict(sorted(past.items(), key=lambda item: item[1])[-UIDS_REMEMBERED:])
+        reborn = {"uid": uid, "past_uids": past, "deleted_at": None}
         afresh = {"spec_hash": None, "next_scheduled_at": None, "quiet": None}
         fenced = {"lease_token": agents.c.lease_token + 1, "lease_owner": None, "lease_until": None}
         await connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(**reborn, **afresh, **fenced))

@@ -1,6 +1,5 @@
 """Runs from claim to conclusion, and what calls for them: triggers and wakes."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,7 +7,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
-from fleetagent.adapters.postgres.spend import book
 from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, sessions, wakes
 from fleetagent.adapters.postgres.waiting import (
     claim_waiting,
@@ -55,7 +53,7 @@ class PostgresRuns:
                 await _close(connection, lease.agent_id, run_id, "the process that ran it ended")
         return stale
 
-    async def claim(self, lease: Lease, kinds: Sequence[Trigger], now: datetime) -> Run:
+    async def claim(self, lease: Lease, now: datetime) -> Run:
         """See `ports.Runs.claim`."""
         async with self._database.owned(lease) as connection:
             agent = (
@@ -68,7 +66,6 @@ class PostgresRuns:
             ).one()
             pending, due = await claim_waiting(connection, lease.agent_id, agent.last_run_id, now)
             called = {p.kind for p in pending} | ({Trigger.WAKE} if due else set())
-            called |= {Trigger.SCHEDULE} & set(kinds)
             in_order = tuple(t for t in Trigger if t in called)
             await connection.execute(
                 sa.insert(runs).values(
@@ -87,9 +84,7 @@ class PostgresRuns:
     async def conclude(self, run: Run, conclusion: Conclusion) -> None:
         """See `ports.Runs.conclude`."""
         own = (runs.c.agent_id == run.agent_id, runs.c.run_id == run.run_id)
-        paid = sa.select(runs.c.usd, (runs.c.tokens_in + runs.c.tokens_out).label("tokens")).where(*own)
         async with self._database.in_session(run) as connection:
-            booked = (await connection.execute(paid)).one()
             await connection.execute(
                 sa.update(runs)
                 .where(*own)
@@ -113,10 +108,6 @@ class PostgresRuns:
             await serve(connection, run.agent_id, run.run_id, run.calls.pending)
             if conclusion.quiet:
                 await _leave_prompt(connection, run.agent_id, run.run_id, Left.QUIET)
-            tokens = conclusion.tokens_in + conclusion.tokens_out - booked.tokens
-            if tokens > 0:  # most of it was booked answer by answer: an interrupted run has paid, too
-                usd = conclusion.usd - booked.usd
-                await book(connection, run.agent_id, run.started_at.date(), "model", usd, tokens)
             if conclusion.next_prompt_tokens is not None:
                 await connection.execute(
                     sa.update(sessions)

@@ -59,7 +59,7 @@ agents = Table(
     Column("namespace", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("uid", Text, nullable=False, comment="of the resource; another one means that it was re-created"),
-    Column("past_uids", JSONB, nullable=False, server_default=NONE_YET, comment="of those that had this name before"),
+    Column("past_uids", JSONB, nullable=False, server_default=EMPTY, comment="who had this name, and until when"),
     Column("epoch", BigInteger, nullable=False, server_default="1", comment="rises with each session"),
     Column("session_id", BigInteger, nullable=True, comment="the session that runs now"),
     Column("last_run_id", BigInteger, nullable=False, server_default="0"),

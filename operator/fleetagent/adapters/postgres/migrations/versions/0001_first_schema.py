@@ -24,9 +24,9 @@ def upgrade() -> None:
         sa.Column(
             "past_uids",
             postgresql.JSONB(astext_type=sa.Text()),
-            server_default=sa.text("'[]'::jsonb"),
+            server_default=sa.text("'{}'::jsonb"),
             nullable=False,
-            comment="of those that had this name before",
+            comment="who had this name, and until when",
         ),
         sa.Column("epoch", sa.BigInteger(), server_default="1", nullable=False, comment="rises with each session"),
         sa.Column("session_id", sa.BigInteger(), nullable=True, comment="the session that runs now"),
