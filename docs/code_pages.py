@@ -117,8 +117,8 @@ def _codes(rule: object) -> list[str]:
     """The codes of a rule, or of the helper that it hands over to."""
     source = inspect.getsource(rule)  # type: ignore[arg-type]  # a function, whatever its exact type
     found = re.findall(r'Refusal\(\s*"(\w+)"', source)
-    for helper in re.findall(r"return (_\w+)\(", source):
-        found += _codes(getattr(guardrails, helper))
+    for helper in re.findall(r"return ([a-z_]+)\(", source):
+        found += _codes(getattr(inspect.getmodule(rule), helper))
     if not found:
         raise ValueError(f"no code in {rule!r}")
     return list(dict.fromkeys(found))

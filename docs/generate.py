@@ -19,7 +19,7 @@ NOTE = "<!-- Made by `make docs` from {source}. Change the code, not this file. 
 PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "resource.md": ("operator/fleetagent/domain/resource", resource_page),
     "settings.md": ("operator/fleetagent/settings.py", settings_page),
-    "guardrails.md": ("operator/fleetagent/domain/guardrails.py", guardrails_page),
+    "guardrails.md": ("operator/fleetagent/domain/guardrails/", guardrails_page),
     "tools.md": ("operator/fleetagent/agent/tools.py", tools_page),
     "conditions.md": ("every place that makes a condition", conditions_page),
     "events.md": ("every place that writes an Event", events_page),

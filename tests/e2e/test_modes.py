@@ -82,13 +82,15 @@ def test_a_mode_that_changes_while_the_model_thinks_holds_for_what_it_then_asks(
     shown = offers(stage)[2:]
     script(stage, [LOOK], [launch(shown[0])])
     stage.model.put("hold")
+    at_first = _what_kopf_saw(stage)
     stage.annotate(requested_at="thinking")
     stage.wait_for(lambda: stage.model.get("state")["held"] == 1, "the model thinks")
-    before = stage.runs()[-1]["run_id"]
+    stage.wait_for(lambda: _what_kopf_saw(stage) != at_first, "the request is handed over")
+    before, note = stage.runs()[-1]["run_id"], _what_kopf_saw(stage)
 
     stage.apply(spec={"schedule": BY_HAND, "target": BUSY, "mode": "DryRun"})
     generation = stage.resource()["metadata"]["generation"]
-    stage.wait_for(lambda: _noticed(stage), "the operator has seen the new mode")
+    stage.wait_for(lambda: _what_kopf_saw(stage) != note, "the operator has seen the new mode")
     stage.model.delete("hold")
 
     stage.wait_for(lambda: stage.runs()[-1]["run_id"] > before, "the run has ended and the next one has begun")
@@ -113,7 +115,7 @@ def test_a_suspended_agent_makes_no_runs_but_its_machines_are_still_looked_after
     stage.wait_for_books()
 
 
-def _noticed(stage: Stage) -> bool:
-    """Kopf has handed the change over: its own note of the last spec that it saw stands in an annotation."""
-    seen = stage.resource()["metadata"]["annotations"].get("kopf.zalando.org/last-handled-configuration", "")
-    return '"DryRun"' in seen
+def _what_kopf_saw(stage: Stage) -> str:
+    """Kopf's own note of the last state that it has handed over, an annotation."""
+    annotations: dict[str, str] = stage.resource()["metadata"]["annotations"]
+    return annotations.get("kopf.zalando.org/last-handled-configuration", "")

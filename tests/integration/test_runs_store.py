@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleetagent.domain.records import Alert
+from fleetagent.domain.records import Alert, Outcome
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
 from support.stores import NOON, Process, a_process
@@ -144,6 +144,16 @@ async def test_what_interrupts_its_runs_is_given_back_three_times_then_dropped_w
     assert "Wake poison too" in alert["message"]
     (told,) = await one.runs.tell_alerts(await one.lease())
     assert (told.id, told.code, told.message) == (alert["id"], "TriggerGivenUp", alert["message"])
+
+
+async def test_why_a_run_failed_is_remembered_for_whoever_reports_next(one: Process, two: Process) -> None:
+    run = await one.start()
+    await one.conclude(run, outcome=Outcome.FAILED, reason="Unavailable", error="no answer", model_failed=True)
+
+    last = await two.runs.last(run.agent_id)
+
+    assert last is not None
+    assert (last.outcome, last.reason, last.error) == ("Failed", "Unavailable", "no answer")
 
 
 async def test_each_alert_is_to_be_told_once_by_who_owns_the_agent(one: Process, two: Process) -> None:

@@ -94,16 +94,25 @@ class Deletion:
         try:
             market = await self._worlds.market(subject.agent)
         except BadResource as error:
-            return f"{error}; {_way_out(names)}" if live else None
+            return await self._unread(subject, str(error), names)
         fleet = await self._lifecycle.look(subject, lease, market)
         if isinstance(fleet, FleetUnknown):
-            return f"the fleet is unknown ({fleet.because}); {_way_out(names)}" if live else None
+            return await self._unread(subject, f"the fleet is unknown ({fleet.because})", names)
         for instance in fleet.instances:
             if instance.phase is not Phase.STOPPING and instance.provider_id is not None:
                 await self._destroy(subject, lease, market, instance)
         if not fleet.instances:
             return None
         return f"machines are being destroyed: {', '.join(i.instance_id for i in fleet.instances[:10])}; {_way_out('')}"
+
+    async def _unread(self, subject: Subject, because: str, names: str) -> str | None:
+        """The market says nothing: wait if there may be machines. The status remembers them should the ledger be lost."""
+        reported = subject.agent.status.fleet
+        if names or (reported is not None and reported.instances):
+            return f"{because}; {_way_out(names)}"
+        words = f"the market could not be read at the end; no machine of this agent is known: {because}"
+        await self._say(subject.agent.metadata, "MarketNotRead", words)
+        return None
 
     async def _destroy(self, subject: Subject, lease: Lease, market: Market, instance: Instance) -> None:
         key = f"{subject.record.id}:deletion:{subject.record.uid}:{instance.label}"

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fleetagent.agent.deletion import Deletion
-from fleetagent.errors import FleetAgentError, LeaseLost, TryLater
+from fleetagent.domain.records import Lease
+from fleetagent.domain.resource import FleetAgent
+from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, TryLater
 from support.fakes import FakeWorlds
 from support.fleets import NOW
 from support.manifests import Json, a_manifest, a_spec
@@ -117,3 +120,36 @@ async def test_it_is_said_again_while_it_lasts_but_not_at_every_step() -> None:
         await deletion(a_deleted())
 
     assert [reason for reason, _ in scene.ears.heard] == ["DeletionWaits"] * 3
+
+
+class EmptyLedger:
+    """A ledger that knows of no machine, perhaps because it was lost."""
+
+    async def instances(self, _: int) -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("reported", "said"),
+    [(0, ["MarketNotRead"]), (2, [])],
+    ids=["nobody knows of a machine", "the status knows of two"],
+)
+async def test_a_market_that_says_nothing_ends_a_deletion_only_if_nobody_knows_of_a_machine(
+    reported: int, said: list[str]
+) -> None:
+    scene = Scene(TryLater("never asked"))
+    deletion = scene.deletion()
+    deletion._ledger = EmptyLedger()  # type: ignore[assignment]
+    body = a_deleted() | {"status": {"fleet": {"instances": reported}}}
+    agent = FleetAgent.stored(body)
+    subject: Any = SimpleNamespace(agent=agent, spec=agent.spec, record=SimpleNamespace(id=1))
+
+    async def refused(_: Any) -> None:
+        raise BadResource("FleetKnown", "SecretMissing", "Secret fleet/vast does not exist: create it")
+
+    scene.worlds.market = refused  # type: ignore[assignment, method-assign]
+
+    keeps = await deletion._end(subject, Lease(1, 1))
+
+    assert (keeps is None) is (reported == 0)
+    assert [reason for reason, _ in scene.ears.heard] == said
