@@ -106,7 +106,7 @@ class Deletion:
         return f"machines are being destroyed: {', '.join(i.instance_id for i in fleet.instances[:10])}; {_way_out('')}"
 
     async def _unread(self, subject: Subject, because: str, names: str) -> str | None:
-        """The market says nothing: wait if there may be machines. The status remembers them should the ledger be lost."""
+        """The market says nothing: wait if there may be machines; the status too may know of some."""
         reported = subject.agent.status.fleet
         if names or (reported is not None and reported.instances):
             return f"{because}; {_way_out(names)}"
