@@ -21,9 +21,10 @@ from support.cluster import eventually
 SOURCE_ROOT = Path(__file__).parents[2] / "operator"
 
 OWNER = """
-import os, sys, json, threading
+import os, signal, sys, json, threading
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.postgres import EmbeddedPostgres
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
 started = []
 # In a thread that ends, as asyncio.to_thread may: the servers belong to the process, not to the thread.
 thread = threading.Thread(target=lambda: started.extend([ControlPlane.start(), EmbeddedPostgres.start()]))
