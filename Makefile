@@ -1,6 +1,6 @@
 # Everything that one does with this repository. `make` alone lists it.
 #
-# A fresh machine needs Python 3.11 or newer, make, and Go for the local control plane (once, about 5 minutes, kept in
+# A fresh machine needs Python 3.11 or newer, make, and Go for the local control plane (once, 4 to 8 minutes, kept in
 # the user's cache folder). Docker is needed by `make image` and `make kind` only.
 
 SHELL := /bin/bash

@@ -42,7 +42,7 @@ def build(
         with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=target.parent) as temporary:
             made = Path(temporary) / "bin"
             made.mkdir()
-            progress(f"building Kubernetes {version} and etcd, once: 5 to 8 minutes on two cores")
+            progress(f"building Kubernetes {version} and etcd, once: 4 to 8 minutes on two cores")
             _install(go, module, made, version=version, environ=environ, progress=progress)
             for name in BUILT_NAMES:
                 (made / GO_NAMES.get(name, name)).rename(made / name)
