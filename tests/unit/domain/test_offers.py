@@ -6,25 +6,12 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.fleet import Offer
 from fleetagent.domain.offers import why_not
 from fleetagent.domain.resource import OfferFilter
+from support.fleets import an_offer
 
-OFFER = Offer(
-    offer_id="1",
-    machine_id="99",
-    gpu_name="RTX 5090",
-    num_gpus=1,
-    gpu_ram_gb=32.607,
-    cpu_ram_gb=256.0,
-    cpu_cores=32.0,
-    disk_gb=900.0,
-    download_mbps=800.0,
-    cuda_version="13.0",
-    reliability=0.99,
-    usd_per_hour=Decimal("0.55"),
-    verified=True,
-    country="BG",
+OFFER = an_offer(
+    "1", machine_id="99", gpu_ram_gb=32.607, cpu_ram_gb=256.0, cpu_cores=32.0, usd_per_hour="0.55", country="BG"
 )
 WANTED = {
     "gpuNames": ["RTX 5090", "RTX 4090"],
