@@ -30,7 +30,7 @@ class Settings(BaseSettings):
     """If set, the whole list of hosts that a resource's URLs may name, loopback too if listed; host or host:port."""
 
     web_listen: str = "127.0.0.1:8080"
-    """host:port of page, API and metrics (nothing is served there yet)."""
+    """host:port of /metrics; page and API will stand there too."""
 
     health_listen: str = "127.0.0.1:8081"
     """host:port of /healthz and /readyz."""

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from support.stage import Stage
+from support.stage import NAME, Stage
 
 
 def test_the_fleet_goes_from_nothing_to_its_target_and_then_holds(stage: Stage) -> None:
@@ -44,4 +44,9 @@ def test_status_shows_the_backends_own_count_of_the_last_request(stage: Stage) -
     stage.wait_for(
         lambda: stage.status()["session"]["contextTokens"] == stage.model.requests()[-1]["prompt_tokens"],
         "status shows the server's prompt_tokens",
+    )
+    shown = f'fleetagent_context_tokens{{name="{NAME}",namespace="{stage.namespace}"}}'
+    stage.wait_for(
+        lambda: f"{shown} {float(stage.model.requests()[-1]['prompt_tokens'])}" in stage.metrics(),
+        "the metric shows it, too",
     )

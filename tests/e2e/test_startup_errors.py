@@ -98,6 +98,7 @@ def test_a_taken_port_is_named_by_its_setting(database_url: str, kubeconfig: str
             KUBECONFIG=kubeconfig,
             FLEETAGENT_NAMESPACES=namespace,
             FLEETAGENT_WORKER_LISTEN=f"127.0.0.1:{free_port()}",
+            FLEETAGENT_WEB_LISTEN=f"127.0.0.1:{free_port()}",
             FLEETAGENT_HEALTH_LISTEN=f"127.0.0.1:{port}",
         ).line
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, cast
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.adapters.tokens import TiktokenTokens
 from fleetagent.agent.compact import Compact
 from fleetagent.agent.compose import Compose
@@ -49,7 +50,7 @@ def turn_on(agents: Any, conversation: Any, services: Services, tools: tuple[Too
         worlds=services.worlds,
         services=services,
         compose=Compose(conversation, COUNT, toolbox.schemas),
-        loop=Loop(toolbox, Compact(conversation, services.cluster), timedelta(minutes=30)),
+        loop=Loop(toolbox, Compact(conversation, services.cluster, Metrics()), timedelta(minutes=30)),
         now=services.now,
         renew_every=timedelta(hours=1),
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 import yaml
@@ -48,12 +49,15 @@ class Stage:
     settings: dict[str, str] = field(default_factory=dict)
     operators: list[subprocess.Popen[bytes]] = field(default_factory=list)
     worker_port: int = 0
+    web_port: int = 0
+    """Of the newest operator."""
 
     # --- the operator ---
 
     def start_operator(self, **settings: str) -> subprocess.Popen[bytes]:
         """Start an operator process under the chart's ServiceAccount and rules."""
         number = len(self.operators)
+        self.web_port = free_port()
         env = {name: value for name, value in os.environ.items() if not name.startswith("FLEETAGENT_")}
         env |= {
             "KUBECONFIG": str(self.cluster.kubeconfig_for(ACCOUNT, self.home)),
@@ -63,6 +67,7 @@ class Stage:
             "FLEETAGENT_WORKER_LISTEN": f"127.0.0.1:{self.worker_port}",
             "FLEETAGENT_WORKER_URL": f"http://127.0.0.1:{self.worker_port}",
             "FLEETAGENT_HEALTH_LISTEN": f"127.0.0.1:{free_port()}",
+            "FLEETAGENT_WEB_LISTEN": f"127.0.0.1:{self.web_port}",
             "FLEETAGENT_BEAT_SECONDS": "0.5",
             "FLEETAGENT_LOOK_SECONDS": "0.5",
             "FLEETAGENT_LEASE_SECONDS": "5",
@@ -90,6 +95,10 @@ class Stage:
     def log(self) -> str:
         """What all operator processes have said."""
         return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("operator-*.log")))
+
+    def metrics(self) -> str:
+        """What Prometheus would scrape from the newest operator."""
+        return httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False).raise_for_status().text
 
     # --- the resource ---
 

@@ -14,7 +14,7 @@ from fleetagent.domain.text import clean
 from fleetagent.domain.transcript import repair, wire
 from fleetagent.domain.window import CAUTIOUS_RATIO, message_tokens, request_estimate
 from fleetagent.errors import BadPrompt, ContextFull, ModelFailed, PromptTooLong
-from fleetagent.ports import Cluster, Conversation, Model
+from fleetagent.ports import Cluster, Conversation, Meter, Model
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,10 @@ class Made:
 class Compact:
     """At most one compaction a run, plus one after the server refused a request for its length."""
 
-    def __init__(self, conversation: Conversation, cluster: Cluster) -> None:
+    def __init__(self, conversation: Conversation, cluster: Cluster, meter: Meter) -> None:
         self._conversation = conversation
         self._cluster = cluster
+        self._meter = meter
 
     async def __call__(self, transcript: Transcript, model: Model, *, within_a_run: bool) -> None:
         """Make room if the next request needs it. `ContextFull` when there is none to make."""
@@ -134,6 +135,7 @@ class Compact:
         meta = transcript.subject.agent.metadata
         message = f"run {transcript.run.run_id}: {method}, about {before} → {after} tokens{because}{lost}"
         log.info("%s: compacted: %s", transcript.subject.key, message)
+        self._meter.compacted(transcript.subject.key, method)
         await self._cluster.event(
             meta.namespace, meta.name, meta.uid, kind="Normal", reason="Compacted", message=message
         )

@@ -12,6 +12,7 @@ from kubernetes.aio.client import ApiClient
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleetagent.adapters.cluster import KubernetesCluster
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.adapters.model.client import model_http_client
 from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.adapters.postgres.conversation import PostgresConversation
@@ -70,6 +71,7 @@ class Built:
     database: Database
     http: httpx.AsyncClient
     worlds: RealWorlds
+    metrics: Metrics
 
 
 def build(
@@ -86,6 +88,7 @@ def build(
     cluster = KubernetesCluster(api, home=home, instance=owner)
     http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
     pacer = Pacer(DEFAULT_LIMITS if settings.market_pacing else NO_LIMITS)
+    metrics = Metrics()
     worlds = RealWorlds(
         cluster=cluster,
         markets=VastMarkets(http, pacer, SearchMemory()),
@@ -93,6 +96,7 @@ def build(
         model_http=model_http_client(),
         reach=Reach(settings.allowed_hosts),
         worker_url=settings.worker_url,
+        metrics=metrics,
     )
 
     effects = Effects(agents, ledger, utc_now)
@@ -122,7 +126,7 @@ def build(
         worlds=worlds,
         services=services,
         compose=Compose(conversation, count, toolbox.schemas),
-        loop=Loop(toolbox, Compact(conversation, cluster), LONGEST_RUN),
+        loop=Loop(toolbox, Compact(conversation, cluster, metrics), LONGEST_RUN),
         now=utc_now,
         renew_every=settings.lease / 3,
     )
@@ -153,4 +157,4 @@ def build(
     )
     triggers = Triggers(keeping, deletion)
     workers = WorkerEndpoint(PostgresWorkers(database), triggers, utc_now)
-    return Built(triggers, workers, cluster, database, http, worlds)
+    return Built(triggers, workers, cluster, database, http, worlds, metrics)

@@ -17,6 +17,7 @@ from fleetagent.bootstrap.kubeapi import open_kubernetes
 from fleetagent.entrypoints import handlers
 from fleetagent.entrypoints.health import health_app
 from fleetagent.entrypoints.listen import listening
+from fleetagent.entrypoints.metrics import metrics_app
 from fleetagent.errors import CannotStart
 from fleetagent.settings import Settings, host_and_port
 
@@ -87,6 +88,7 @@ async def _listeners(stack: contextlib.AsyncExitStack, settings: Settings, built
     for app, listen, what in (
         (built.workers.app(), settings.worker_listen, "FLEETAGENT_WORKER_LISTEN"),
         (health, settings.health_listen, "FLEETAGENT_HEALTH_LISTEN"),
+        (metrics_app(built.metrics.text), settings.web_listen, "FLEETAGENT_WEB_LISTEN"),
     ):
         host, port = host_and_port(listen)
         port = await stack.enter_async_context(listening(app, host, port, what=what))

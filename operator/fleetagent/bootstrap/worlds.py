@@ -8,11 +8,13 @@ import httpx2
 
 from fleetagent.adapters.demand.http import HttpSource
 from fleetagent.adapters.demand.static import StaticSource
+from fleetagent.adapters.metrics import MeteredModel, Metrics
 from fleetagent.adapters.model.client import OpenAIModel
 from fleetagent.adapters.model.payload import Habits
 from fleetagent.adapters.reach import Reach
 from fleetagent.adapters.vast.client import VastMarkets
 from fleetagent.domain.demand import Demand
+from fleetagent.domain.records import AgentKey
 from fleetagent.domain.resource import FleetAgent, HttpDemand, SecretKeyRef, StaticDemand
 from fleetagent.errors import BadResource, Denied, TryLater
 from fleetagent.ports import Cluster, DemandSource, Market, Model
@@ -29,9 +31,12 @@ class RealWorlds:
     http: httpx.AsyncClient
     model_http: httpx2.AsyncClient
     reach: Reach
+    metrics: Metrics
     worker_url: str | None
     """Where machines of this installation report to; None: nowhere."""
     habits: dict[tuple[str, str], Habits] = field(default_factory=dict)
+    metered: dict[str, AgentKey] = field(default_factory=dict)
+    """The agents (by uid) that metrics are kept of."""
     last_keys: dict[str, str] = field(default_factory=dict, repr=False)
     """The market key that each resource (by uid) used last: a deleted namespace takes the Secret first."""
 
@@ -71,7 +76,10 @@ class RealWorlds:
         if spec.api_key_secret_ref is not None:
             key = await self._secret(agent, spec.api_key_secret_ref, "ModelAvailable", "spec.model.apiKeySecretRef")
         habits = self.habits.setdefault((spec.base_url, spec.name), Habits())
-        return OpenAIModel(base_url=spec.base_url, api_key=key, name=spec.name, http=self.model_http, habits=habits)
+        model = OpenAIModel(base_url=spec.base_url, api_key=key, name=spec.name, http=self.model_http, habits=habits)
+        meta = agent.metadata
+        known_as = self.metered.setdefault(meta.uid, AgentKey(meta.namespace, meta.name))
+        return MeteredModel(model, self.metrics, known_as)
 
     async def instance_env(self, agent: FleetAgent) -> Mapping[str, str]:
         """See `ports.Worlds.instance_env`."""
@@ -96,6 +104,8 @@ class RealWorlds:
     def forget(self, uid: str) -> None:
         """See `ports.Worlds.forget`."""
         self.last_keys.pop(uid, None)
+        if (known_as := self.metered.pop(uid, None)) is not None:
+            self.metrics.forget(known_as)
 
     async def _secret(self, agent: FleetAgent, ref: SecretKeyRef, condition: str, where: str) -> str:
         try:

@@ -18,7 +18,7 @@ NAME = "dev.json"
 class Addresses:
     """Where everything is; `pid` is the operator's and changes when it is started again.
 
-    `webURL` is the health listener's (/healthz, /readyz) until there is a page.
+    `webURL` has /metrics; the page will stand there too.
     """
 
     kubeconfig: str

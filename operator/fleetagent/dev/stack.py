@@ -58,7 +58,7 @@ class Stack:
             marketURL=self.market_url,
             modelURL=self.model_url,
             workerURL=f"http://{HOST}:{ports.worker}",
-            webURL=f"http://{HOST}:{ports.health}",
+            webURL=f"http://{HOST}:{ports.web}",
             pid=self.operator.pid,
         )
 

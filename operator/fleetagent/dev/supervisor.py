@@ -36,12 +36,14 @@ class Ports:
 
     health: int
     worker: int
+    web: int
 
     def settings(self) -> dict[str, str]:
         """As the operator's environment has them."""
         return {
             "FLEETAGENT_HEALTH_LISTEN": f"{HOST}:{self.health}",
             "FLEETAGENT_WORKER_LISTEN": f"{HOST}:{self.worker}",
+            "FLEETAGENT_WEB_LISTEN": f"{HOST}:{self.web}",
             "FLEETAGENT_WORKER_URL": f"http://{HOST}:{self.worker}",
         }
 
@@ -84,8 +86,8 @@ class Supervisor:
         """An operator that watches; `CannotStart` with its last words if it ended instead."""
 
         def on(port: int) -> Supervisor:
-            others = {free_port() for _ in range(2)} - {port}
-            supervisor = cls(commands, environ, Ports(port, min(others)))
+            worker, web, *_ = {free_port() for _ in range(4)} - {port}
+            supervisor = cls(commands, environ, Ports(port, worker, web))
             supervisor.start()
             commands.wait_for(supervisor.name, supervisor.is_ready, within_s=READY_WITHIN_S)
             return supervisor

@@ -1,6 +1,22 @@
-"""What the agent needs: of the world (`world`), and of its memory (`memory`). Adapters keep these promises."""
+"""What the agent needs of the world (`world`) and of its memory (`memory`), and whom it tells (`telemetry`).
+
+Adapters keep these promises.
+"""
 
 from fleetagent.ports.memory import Agents, Conversation, Ledger, Runs
+from fleetagent.ports.telemetry import Meter
 from fleetagent.ports.world import Cluster, DemandSource, Market, Model, Tokens, Worlds
 
-__all__ = ["Agents", "Cluster", "Conversation", "DemandSource", "Ledger", "Market", "Model", "Runs", "Tokens", "Worlds"]
+__all__ = [
+    "Agents",
+    "Cluster",
+    "Conversation",
+    "DemandSource",
+    "Ledger",
+    "Market",
+    "Meter",
+    "Model",
+    "Runs",
+    "Tokens",
+    "Worlds",
+]

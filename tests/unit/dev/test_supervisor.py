@@ -32,7 +32,7 @@ class Clock:
 
 
 def supervised(processes: FakeProcesses, clock: Clock) -> Supervisor:
-    supervisor = Supervisor(processes, {"A": "b"}, Ports(1, 2), monotonic=clock)
+    supervisor = Supervisor(processes, {"A": "b"}, Ports(1, 2, 3), monotonic=clock)
     supervisor.start()
     return supervisor
 
@@ -68,6 +68,7 @@ def test_the_next_process_has_the_same_ports() -> None:
     (_, first), (_, second) = processes.started
     assert first == second
     assert first["FLEETAGENT_WORKER_URL"] == "http://127.0.0.1:2"
+    assert first["FLEETAGENT_WEB_LISTEN"] == "127.0.0.1:3"
 
 
 def test_a_process_that_dies_again_and_again_is_started_ever_more_slowly() -> None:

@@ -1,0 +1,12 @@
+"""What the agent tells those who watch the operator from outside."""
+
+from typing import Protocol
+
+from fleetagent.domain.records import AgentKey
+
+
+class Meter(Protocol):
+    """Counts what happens. It never waits and never fails: nothing may go differently because it is looked at."""
+
+    def compacted(self, key: AgentKey, method: str) -> None:
+        """A compaction has taken place; `method` is Masked, Summary or Digest."""
