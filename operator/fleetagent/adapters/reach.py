@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from fleetagent.errors import BadResource, TryLater
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+LOOKUP_SECONDS = 5.0
 
 
 class Reach:
@@ -18,7 +19,8 @@ class Reach:
     resources are written by strangers, set the list.
     """
 
-    def __init__(self, allowed_hosts: Collection[str] = ()) -> None:
+    def __init__(self, allowed_hosts: Collection[str] = (), *, lookup_seconds: float = LOOKUP_SECONDS) -> None:
+        self._lookup_seconds = lookup_seconds
         self._allowed = frozenset(_plain(entry) for entry in allowed_hosts)
 
     async def check(self, url: str, *, field: str, condition: str) -> None:
@@ -29,12 +31,23 @@ class Reach:
                 because = "is not in the installation's FLEETAGENT_ALLOWED_HOSTS: name another, or have it added there"
                 raise _refused(condition, field, host, because)
             return
-        if any(_is_inside(address) for address in await _addresses(host, port, field)):
+        if any(_is_inside(address) for address in await self._addresses(host, port, field)):
             because = (
                 "is a loopback or link-local address, which are not opened: name another, or have it put into "
                 "the installation's FLEETAGENT_ALLOWED_HOSTS"
             )
             raise _refused(condition, field, host, because)
+
+    async def _addresses(self, host: str, port: int, field: str) -> list[str]:
+        try:
+            async with asyncio.timeout(self._lookup_seconds):
+                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except TimeoutError as error:
+            because = f"the name server says nothing of host {host!r} within {self._lookup_seconds:g} s"
+            raise TryLater(f"{field}: {because}") from error
+        except (OSError, UnicodeError) as error:
+            raise TryLater(f"{field}: host {host!r} has no address ({error})") from error
+        return [str(info[4][0]) for info in found]
 
 
 def _plain(entry: str) -> str:
@@ -56,14 +69,6 @@ def _host_and_port(url: str, field: str, condition: str) -> tuple[str, int]:
 
 def _refused(condition: str, field: str, host: str, because: str) -> BadResource:
     return BadResource(condition, "HostNotAllowed", f"{field}: host {host!r} {because}")
-
-
-async def _addresses(host: str, port: int, field: str) -> list[str]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise TryLater(f"{field}: host {host!r} has no address ({error})") from error
-    return [str(info[4][0]) for info in found]
 
 
 def _is_inside(address: str) -> bool:

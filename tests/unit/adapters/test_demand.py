@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -9,10 +10,11 @@ import pytest
 
 from fleetagent.adapters.demand.http import HttpSource
 from fleetagent.adapters.demand.static import StaticSource
-from fleetagent.domain.demand import Demand
-from fleetagent.errors import TryLater
+from fleetagent.domain.demand import Demand, stale
+from fleetagent.errors import BadResource, TryLater
 from support.vast import Handler, Recorded, always, failing
 
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 URL = "http://user:pa55word@demand.test/now?token=t0ken"
 
 
@@ -21,6 +23,7 @@ def source(handler: Handler, *, timeout_seconds: float = 10.0) -> HttpSource:
         httpx.AsyncClient(transport=httpx.MockTransport(handler), follow_redirects=True),
         URL,
         timeout_seconds=timeout_seconds,
+        now=lambda: NOON,
     )
 
 
@@ -133,7 +136,7 @@ async def test_an_answer_that_is_too_large_makes_demand_unknown() -> None:
 async def test_an_answer_that_drips_is_given_up_as_a_whole() -> None:
     server = Recorded(lambda _: httpx.Response(200, stream=Spaces(at_once=1)))
 
-    with pytest.raises(TryLater, match="TimeoutError"):
+    with pytest.raises(TryLater, match=r"does not answer within 0\.05 s"):
         await source(server, timeout_seconds=0.05).demand()
 
 
@@ -142,3 +145,52 @@ async def test_a_url_that_is_none_makes_demand_unknown() -> None:
 
     with pytest.raises(TryLater):
         await HttpSource(http, "http://[::").demand()
+
+
+@pytest.mark.parametrize("observed", ["2026-11-29T11:55:00Z", "2026-11-29T13:05:00+01:00", "2026-11-29T12:04:59.5Z"])
+async def test_a_source_may_say_when_it_looked(observed: str) -> None:
+    assert await source(always({"active": True, "observedAt": observed})).demand() == Demand(active=True)
+
+
+@pytest.mark.parametrize(
+    ("observed", "words"),
+    [
+        ("2026-11-29T11:54:59Z", "5 min old"),
+        ("2026-11-28T12:00:00Z", "1440 min old"),
+        ("2027-01-01T00:00:00Z", "ahead"),
+    ],
+)
+async def test_what_a_source_saw_long_ago_makes_demand_unknown(observed: str, words: str) -> None:
+    with pytest.raises(BadResource, match=words) as caught:
+        await source(always({"active": True, "observedAt": observed})).demand()
+
+    assert (caught.value.condition, caught.value.reason) == ("DemandKnown", "DemandStale")
+    assert str(caught.value).startswith("spec.demand.http.url: ")
+
+
+@pytest.mark.parametrize("observed", ["now", "2026-11-29T12:00:00", 1764417600, "", True, [], "9" * 400])
+async def test_a_moment_that_is_none_makes_demand_unknown(observed: Any) -> None:
+    with pytest.raises(TryLater, match="observedAt"):
+        await source(always({"active": True, "observedAt": observed})).demand()
+
+
+@pytest.mark.parametrize(
+    ("age", "is_stale"), [("0", False), ("300", False), ("301", True), ("9" * 400, True), ("x", False)]
+)
+async def test_what_a_cache_has_kept_for_minutes_makes_demand_unknown(age: str, *, is_stale: bool) -> None:
+    answer = always(httpx.Response(200, json={"active": True}, headers={"Age": age}))
+
+    if is_stale:
+        with pytest.raises(BadResource, match="a cache answered"):
+            await source(answer).demand()
+    else:
+        assert (await source(answer).demand()).active
+
+
+def test_the_border_of_freshness_is_fresh_on_both_sides() -> None:
+    span = timedelta(minutes=5)
+
+    assert stale(NOON - span, NOON) is None
+    assert stale(NOON + span, NOON) is None
+    assert "more than 5 min are too much" in (stale(NOON - span - timedelta(seconds=1), NOON) or "")
+    assert "set the clocks right" in (stale(NOON + span + timedelta(seconds=1), NOON) or "")

@@ -1,9 +1,12 @@
 """What a resource's URL may make the operator open. Addresses are literals: no test asks a name server."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from fleetagent.adapters.reach import Reach
-from fleetagent.errors import BadResource
+from fleetagent.errors import BadResource, TryLater
 
 FIELD = "spec.model.baseURL"
 
@@ -93,3 +96,13 @@ async def test_what_is_no_url_is_a_problem_of_its_field(url: str) -> None:
     assert error is not None
     assert error.reason == "BadURL"
     assert str(error).startswith("spec.model.baseURL: ")
+
+
+async def test_a_name_server_that_says_nothing_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
+
+    with pytest.raises(TryLater, match=r"spec.model.baseURL: the name server says nothing of host 'vllm.svc'"):
+        await Reach(lookup_seconds=0.01).check("http://vllm.svc/v1", field=FIELD, condition="ModelAvailable")

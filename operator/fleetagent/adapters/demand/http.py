@@ -1,65 +1,61 @@
 """Demand from a URL that answers `{"active": bool, "queued": int, "arrivalPerHour": float}`."""
 
-import asyncio
-import json
 import math
-from http import HTTPStatus
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
-from fleetagent.domain.demand import Demand
-from fleetagent.errors import TryLater
+from fleetagent.adapters.demand.answer import Answer, ask
+from fleetagent.domain.demand import FRESH_FOR, MOST_PROOFS, Demand, stale
+from fleetagent.domain.text import neutral
+from fleetagent.errors import BadResource, TryLater
 
-MAX_ANSWER_BYTES = 64 * 1024
-MOST = 1e12
-"""Whoever counts more proofs than this counts something else."""
+FIELD = "spec.demand.http.url"
+
+
+def utc_now() -> datetime:
+    """This machine's clock."""
+    return datetime.now(UTC)  # noqa: TID251 - an adapter may read it; tests hand in another
 
 
 class HttpSource:
     """Asks one URL each time. Implements `ports.DemandSource`. No redirect is followed: it could lead inside."""
 
-    def __init__(self, http: httpx.AsyncClient, url: str, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        *,
+        timeout_seconds: float = 10.0,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self._http = http
         self._url = url
         self._timeout_seconds = timeout_seconds
+        self._now = now
 
     async def demand(self) -> Demand:
-        """The demand now. `TryLater` when the source fails or makes no sense: unknown, not zero."""
-        return _demand_in(await self._answer())
+        """The demand now. `TryLater` when the source fails or makes no sense: unknown, not zero.
 
-    async def _answer(self) -> Any:
-        try:
-            request = self._http.build_request(
-                "GET", self._url, headers={"Accept": "application/json"}, timeout=self._timeout_seconds
-            )
-            request.headers.pop("Cookie", None)  # the client is shared with others
-            async with asyncio.timeout(self._timeout_seconds):
-                response = await self._http.send(request, stream=True, follow_redirects=False)
-                try:
-                    return await _json_of(response)
-                finally:
-                    await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, TimeoutError) as error:
-            # The error's text may repeat the URL, and that a password or token.
-            raise TryLater(f"the demand source does not answer: {type(error).__name__}") from error
+        `BadResource` when the answer says that it is an old one: a `observedAt` or an `Age` of minutes.
+        """
+        answer = await ask(self._http, self._url, timeout_seconds=self._timeout_seconds)
+        if not answer.is_ok:
+            raise TryLater(f"the demand source answered {answer.status}, not 200")
+        _check_cache(answer)
+        return _demand_in(answer.json(), self._now())
 
 
-async def _json_of(response: httpx.Response) -> Any:
-    if response.status_code != HTTPStatus.OK:
-        raise TryLater(f"the demand source answered {response.status_code}, not 200")
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > MAX_ANSWER_BYTES:
-            raise TryLater(f"the demand source answered with more than {MAX_ANSWER_BYTES} bytes")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise TryLater("the demand source answered with something else than JSON") from error
+def _check_cache(answer: Answer) -> None:
+    age = (answer.age or "").strip()
+    if age.isascii() and age.isdigit() and float(age) > FRESH_FOR.total_seconds():
+        because = f"a cache answered with what it has kept for {neutral(age, 12)} s: let it pass the request on"
+        raise BadResource("DemandKnown", "DemandStale", f"{FIELD}: {because}")
 
 
-def _demand_in(answer: Any) -> Demand:
+def _demand_in(answer: Any, now: datetime) -> Demand:
     """Strict about types: a `"false"` that counts as true would launch machines."""
     if not isinstance(answer, dict):
         raise TryLater("the demand source answered with something else than a JSON object")
@@ -70,9 +66,21 @@ def _demand_in(answer: Any) -> Demand:
         raise TryLater("the demand source's `queued` is not a whole number of proofs")
     if arrival is not None and not _is_amount(arrival):
         raise TryLater("the demand source's `arrivalPerHour` is not a number of proofs per hour")
+    if (observed := answer.get("observedAt")) is not None and (because := stale(_moment(observed), now)):
+        raise BadResource("DemandKnown", "DemandStale", f"{FIELD}: `observedAt` is {because}")
     return Demand(active=active, queued=queued, arrival_per_hour=None if arrival is None else float(arrival))
+
+
+def _moment(observed: Any) -> datetime:
+    try:
+        moment = datetime.fromisoformat(observed)
+    except (TypeError, ValueError) as error:
+        raise TryLater("the demand source's `observedAt` is not a moment like 2026-11-29T12:00:00Z") from error
+    if moment.tzinfo is None:
+        raise TryLater("the demand source's `observedAt` has no time zone: end it with Z")
+    return moment
 
 
 def _is_amount(value: Any) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 <= value <= MOST and math.isfinite(value)
+    return is_number and 0 <= value <= MOST_PROOFS and math.isfinite(value)

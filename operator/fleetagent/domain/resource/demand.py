@@ -10,7 +10,7 @@ class CurioDemand(Wire):
     """Demand from Curio's own tables, which are only read."""
 
     dsn_secret_ref: SecretKeyRef
-    """Secret key that holds the connection string of Curio's database."""
+    """Secret key that holds the connection string of Curio's database: postgresql://user:password@host:5433/yugabyte."""
 
 
 class PrometheusDemand(Wire):
@@ -20,14 +20,17 @@ class PrometheusDemand(Wire):
     """Base URL of Prometheus, such as http://prometheus.monitoring.svc:9090."""
 
     query: str = Field(min_length=1, max_length=4096, pattern=TEXT_PATTERN)
-    """PromQL that gives one number: the proofs that wait. Above 0, demand is active."""
+    """PromQL that gives one number, a scalar or one series: the proofs that wait. Above 0, demand is active."""
 
 
 class HttpDemand(Wire):
     """Demand from any HTTP endpoint."""
 
     url: HttpURL = Field(json_schema_extra=rules(HAS_HOST, NO_CREDENTIALS))
-    """URL that answers GET with the JSON {"active": bool, "queued": int, "arrivalPerHour": float}."""
+    """URL that answers GET with the JSON {"active": bool, "queued": int, "arrivalPerHour": float}.
+
+    Only active must be there; "observedAt", a moment, may be too: what is older than 5 minutes counts as unknown.
+    """
 
 
 class StaticDemand(Wire):
@@ -46,10 +49,10 @@ class DemandSpec(Wire):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     curio: CurioDemand | None = None
-    """Demand from Curio's own tables, which are only read (not in this version: demand is unknown)."""
+    """Demand from Curio's own tables, which are only read."""
 
     prometheus: PrometheusDemand | None = None
-    """Demand from a Prometheus query (not in this version: demand is unknown)."""
+    """Demand from a Prometheus query."""
 
     http: HttpDemand | None = None
     """Demand from any HTTP endpoint that answers with our JSON."""
