@@ -314,7 +314,15 @@ def test_a_port_that_is_taken_is_said_in_one_line(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    "option", [["--listen", "8000"], ["--listen", "a:b"], ["--context-window", "0"], ["--personality", "nice"]]
+    "option",
+    [
+        ["--listen", "8000"],
+        ["--listen", "a:b"],
+        ["--context-window", "0"],
+        ["--personality", "nice"],
+        ["--counter", "abacus"],
+        ["--counts-more", "0"],
+    ],
 )
 def test_an_option_that_makes_no_sense_is_refused(option: list[str]) -> None:
     parser = argparse.ArgumentParser(exit_on_error=False)

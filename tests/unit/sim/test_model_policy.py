@@ -146,6 +146,23 @@ def test_a_call_whose_arguments_were_lost_is_made_again_but_not_for_ever() -> No
     assert tries == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ("Your answer was cut off before its end, so none of its calls was executed. Call again.", True),
+        ("launch_instance: no argument note; nothing was done", True),
+        ("launch_instance is not possible now: the market is busy", False),
+        ("launch_instance: not clear whether it happened", False),
+    ],
+)
+def test_a_call_that_never_reached_its_tool_is_made_again_and_no_other(words: str, again: bool) -> None:  # noqa: FBT001
+    one = TWO_LAUNCHES | {"launch": TWO_LAUNCHES["launch"][:1]}  # type: ignore[index]
+    made = called(("c4", "launch_instance", {"offer_id": "11"}))
+    answer = reply(*planned(one), made, result("c4", {"ok": False, "error": words}))
+
+    assert bool(calls(answer)) is again
+
+
 def test_a_new_run_looks_again_whatever_the_runs_before_did() -> None:
     before = (user("Run 6."), *LOOKED, said("Hold."), user("Run 7."))
 

@@ -169,6 +169,7 @@ def test_a_body_that_is_no_object_is_refused(not_a_request: object) -> None:
         ("refuses-null", {None}),
         ("refuses-empty", {""}),
         ("alternating", {None, ""}),
+        ("llama.cpp", set()),
     ],
 )
 def test_servers_differ_about_an_assistant_that_calls_and_says_nothing(
@@ -182,6 +183,60 @@ def test_servers_differ_about_an_assistant_that_calls_and_says_nothing(
             broken.add(content)
 
     assert broken == refused
+
+
+LISTS = messages(system(), {"role": "user", "content": [{"type": "text", "text": "Run 6."}]})
+ORPHAN = messages(system(), user(), result("c0", "{}"))
+NOBODY = messages(system(), called(("c1", "get_fleet", {})), result("c1", "{}"))
+
+HABITS: list[tuple[str, str, Callable[[Json], None]]] = [
+    ("refuses-null", "null_content", at("messages", 2, "content", value=None)),
+    ("refuses-empty", "empty_content", at("messages", 2, "content", value="")),
+    ("refuses-lists", "list_content", LISTS),
+    ("system-first", "late_system", LATE_SYSTEM),
+    ("needs-user", "no_user_message", NOBODY),
+    ("paired-tools", "orphan_result", ORPHAN),
+    ("alternating", "alternation", messages(system(), user("one"), user("two"))),
+    ("no-system", "system_role", messages(system(), user())),
+]
+
+
+@pytest.mark.parametrize(("personality", "rule", "breaking"), HABITS, ids=[row[0] for row in HABITS])
+def test_a_habit_refuses_what_it_is_named_for(personality: str, rule: str, breaking: Callable[[Json], None]) -> None:
+    request = in_order()
+    breaking(request)
+
+    assert rules_broken(request, personality)[:1] == [rule]
+
+
+@pytest.mark.parametrize("personality", [row[0] for row in HABITS[:6]])
+def test_a_single_habit_takes_what_the_others_refuse(personality: str) -> None:
+    for other, _, breaking in HABITS[:6]:
+        request = in_order()
+        breaking(request)
+
+        assert bool(rules_broken(request, personality)) is (other == personality), other
+
+
+def test_what_is_in_order_passes_every_server_but_those_that_want_another_order() -> None:
+    takes = {name for name in PERSONALITIES if rules_broken(in_order(), name) == []}
+
+    assert PERSONALITIES.keys() - takes == {"alternating", "no-system", "gemma"}
+
+
+def test_the_system_text_may_stand_in_the_first_user_message_where_there_is_no_system_role() -> None:
+    request = body(user("You keep a fleet on target.\n\nRun 7."))
+
+    assert rules_broken(request, "gemma") == []
+    assert rules_broken(request, "strict") == ["system_first"]
+
+
+def test_parts_of_text_are_joined_where_a_list_is_taken() -> None:
+    request = body(system(), {"role": "user", "content": [{"type": "text", "text": "Run "}, {"text": "6."}]})
+
+    read_request = read(request, PERSONALITIES["openai"]).request
+    assert read_request is not None
+    assert read_request.messages[1].text == "Run 6."
 
 
 def test_only_a_server_that_wants_alternation_refuses_two_user_messages_in_a_row() -> None:

@@ -1,7 +1,7 @@
 """The server's face: OpenAI's routes, and what each request passes before it is answered."""
 
-import hmac
 import json
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,11 +13,12 @@ from fleetagent.sim.model import refusals
 from fleetagent.sim.model.control import control_routes
 from fleetagent.sim.model.conversation import ChatRequest, Violation
 from fleetagent.sim.model.count import prompt_tokens
+from fleetagent.sim.model.counters import counter_routes
 from fleetagent.sim.model.parse import read
-from fleetagent.sim.model.record import Exchange
+from fleetagent.sim.model.record import Exchange, shown
 from fleetagent.sim.model.replies import Answer
 from fleetagent.sim.model.thinking import Model
-from fleetagent.sim.model.wire import NobodyWaitsError, respond
+from fleetagent.sim.model.wire import NobodyWaitsError, respond, respond_badly
 
 CREATED = 1767225600  # /v1/models wants a date; 2026-01-01
 CLIENT_CLOSED_REQUEST = 499
@@ -27,7 +28,7 @@ def application(model: Model) -> Starlette:
     """All routes over one model."""
 
     async def chat(http: Request) -> Response:
-        if _wrong_key(http, model):
+        if model.refuses_key(http):
             return respond(refusals.wrong_key())
         exchange = model.recorder.begin(await http.body())
         checked = _checked(model, exchange)
@@ -36,11 +37,15 @@ def application(model: Model) -> Starlette:
         except NobodyWaitsError:
             exchange.abandoned = True
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        exchange.status, exchange.answer = answer.status, answer.body
-        return respond(answer)
+        if not isinstance(answer, Answer):
+            exchange.status, exchange.answer = 0, type(answer).__name__
+            return respond_badly(answer, model.closing)
+        response = respond(answer)
+        exchange.status, exchange.answer = answer.status, shown(answer.body, len(response.body))
+        return response
 
     async def models(http: Request) -> Response:
-        return respond(refusals.wrong_key() if _wrong_key(http, model) else _models(model))
+        return respond(refusals.wrong_key() if model.refuses_key(http) else _models(model))
 
     async def health(_: Request) -> Response:
         return respond(Answer(200, {"status": "ok", "scripted": True}))
@@ -49,6 +54,7 @@ def application(model: Model) -> Starlette:
         Route("/v1/chat/completions", chat, methods=["POST"]),
         Route("/v1/models", models),
         Route("/health", health),
+        *counter_routes(model),
         *control_routes(model),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
@@ -57,18 +63,20 @@ def application(model: Model) -> Starlette:
 def _checked(model: Model, exchange: Exchange) -> Answer | ChatRequest:
     """The request if it is in order, else the answer that says what is wrong; the record knows either way."""
     request, violations = _read(model, exchange)
+    config = model.config
     prompt = prompt_tokens(request) if request else None
     if prompt is not None:
-        model.recorder.counted(exchange, len(prompt))
+        model.recorder.counted(exchange, config.clipped(config.count(len(prompt))))
     if violations or request is None or prompt is None:
         model.recorder.violated(exchange, violations)
-        return refusals.violated(violations)
-    if request.model != model.config.model:
+        return refusals.violated(violations, config.personality)
+    if request.model != config.model:
         return refusals.unknown_model(request.model)
-    if refusals.overflows(request, len(prompt), model.config.context_window):
+    count = config.clipped(config.count(len(prompt)))
+    if refusals.overflows(request, count, config.context_window):
         model.recorder.overflows += 1
-        return refusals.overflow(len(prompt), request.max_tokens, model.config.context_window)
-    exchange.cached_tokens = model.cache.cached_tokens(prompt)
+        return refusals.overflow(count, request.max_tokens, config.context_window)
+    exchange.cached_tokens = min(config.count(model.cache.cached_tokens(prompt)), count)
     return request
 
 
@@ -86,22 +94,16 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(word)
 
 
-def _wrong_key(http: Request, model: Model) -> bool:
-    if model.config.api_key is None:
-        return False
-    given = http.headers.get("authorization", "")
-    return not hmac.compare_digest(given.encode(), f"Bearer {model.config.api_key}".encode())
-
-
 def _models(model: Model) -> Answer:
-    """With the window, as vLLM tells it."""
-    entry = {
+    """With the window, as vLLM tells it, unless it shall not be told."""
+    entry: dict[str, Any] = {
         "id": model.config.model,
         "object": "model",
         "created": CREATED,
         "owned_by": "scripted policy, no language model",
-        "max_model_len": model.config.context_window,
     }
+    if model.config.names_window:
+        entry["max_model_len"] = model.config.context_window
     return Answer(200, {"object": "list", "data": [entry]})
 
 

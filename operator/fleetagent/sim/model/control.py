@@ -29,6 +29,35 @@ def control_routes(model: Model) -> list[Route]:
     async def state(_: Request) -> Response:
         return respond(Answer(200, state_of(model)))
 
+    async def put_config(http: Request) -> Response:
+        wish = await _json(http)
+        if not isinstance(wish, dict):
+            raise BadScriptError("the config is an object")
+        try:
+            model.config = model.config.changed(wish)
+        except ValueError as error:
+            raise BadScriptError(str(error)) from error
+        return respond(Answer(200, state_of(model)))
+
+    async def hold(http: Request) -> Response:
+        if http.method == "PUT":
+            model.hold()
+        else:
+            model.release()
+        return respond(Answer(200, state_of(model)))
+
+    return [
+        Route("/_sim/requests", requests),
+        Route("/_sim/state", state),
+        Route("/_sim/config", _refusing(put_config), methods=["PUT"]),
+        Route("/_sim/hold", hold, methods=["PUT", "DELETE"]),
+        *_script_routes(model),
+    ]
+
+
+def _script_routes(model: Model) -> list[Route]:
+    """What comes instead of the policy's answers."""
+
     async def put_script(http: Request) -> Response:
         model.script.replace(await _json(http))
         return respond(Answer(200, state_of(model)))
@@ -42,23 +71,17 @@ def control_routes(model: Model) -> list[Route]:
         return respond(Answer(200, state_of(model)))
 
     async def catalogue(_: Request) -> Response:
-        return respond(Answer(200, [{"name": fault.name, "server": fault.server} for fault in CATALOGUE.values()]))
-
-    async def hold(http: Request) -> Response:
-        if http.method == "PUT":
-            model.hold()
-        else:
-            model.release()
-        return respond(Answer(200, state_of(model)))
+        return respond(
+            Answer(
+                200, [{"name": fault.name, "server": fault.server, "what": fault.what} for fault in CATALOGUE.values()]
+            )
+        )
 
     return [
-        Route("/_sim/requests", requests),
-        Route("/_sim/state", state),
         Route("/_sim/script", _refusing(put_script), methods=["PUT"]),
         Route("/_sim/faults", catalogue),
         Route("/_sim/faults", _refusing(put_fault), methods=["PUT"]),
         Route("/_sim/faults", delete_faults, methods=["DELETE"]),
-        Route("/_sim/hold", hold, methods=["PUT", "DELETE"]),
     ]
 
 
@@ -70,12 +93,16 @@ def state_of(model: Model) -> dict[str, Any]:
         "model": model.config.model,
         "context_window": model.config.context_window,
         "personality": model.config.personality.name,
+        "counter": model.config.counter,
+        "counts_more": model.config.counts_more,
+        "clips_at": model.config.clips_at,
         "requests": recorder.requests,
         "violations": recorder.by_rule.total(),
         "violations_by_rule": dict(recorder.by_rule),
         "overflows": recorder.overflows,
         "max_prompt_tokens": recorder.max_prompt_tokens,
         "last_prompt_tokens": recorder.last_prompt_tokens,
+        "counter_calls": dict(recorder.counter_calls),
         "holding": model.holding,
         "held": model.waiting,
         "script_left": script.canned_left,

@@ -52,6 +52,8 @@ class ChatRequest:
 
     parallel_tool_calls: bool = True
     max_tokens: int | None = None
+    fields: frozenset[str] = frozenset()
+    """What stood in the body, by name."""
 
     @property
     def offered(self) -> tuple[str, ...]:

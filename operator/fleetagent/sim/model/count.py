@@ -27,7 +27,7 @@ TOOLS_AFTER: Final = (
 )
 
 
-def prompt_tokens(request: ChatRequest) -> Tokens:
+def prompt_tokens(request: ChatRequest, *, generation_prompt: bool = True) -> Tokens:
     """The whole rendered prompt: tools, messages, role markers, generation prompt."""
     tokens = array("i")
     tools = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in request.tools)
@@ -38,6 +38,8 @@ def prompt_tokens(request: ChatRequest) -> Tokens:
         previous = request.messages[index - 1].role if index else None
         following = request.messages[index + 1].role if index + 1 < len(request.messages) else None
         tokens += _rendered(message, text, joins=previous == "tool", goes_on=following == "tool")
+    if not generation_prompt:
+        return tokens
     tokens.append(_START)
     tokens += text_tokens("assistant\n")
     tokens.append(_THINK)

@@ -16,6 +16,9 @@ MESSAGE_FIELDS = {
     "assistant": {"role", "content", "name", "tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
+OFTEN_TAKEN = frozenset({"list_content"})
+"""Shapes that only some servers refuse."""
+
 NUL_OR_SURROGATE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -32,6 +35,7 @@ def read(body: object, personality: Personality) -> Reading:
     if not isinstance(body, dict):
         return Reading(None, (Violation("not_json", "the body must be a JSON object"),))
     odd = [*_odd_characters(body), *odd_parameters(body), *_odd_messages(body.get("messages"))]
+    odd = [violation for violation in odd if violation.rule not in OFTEN_TAKEN - personality.refuses]
     if odd:
         return Reading(None, tuple(odd))
     request = _request(body)
@@ -48,6 +52,7 @@ def _request(body: Mapping[str, Any]) -> ChatRequest:
         tool_choice=choice if isinstance(choice, str) else choice["function"]["name"],
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         max_tokens=body.get("max_tokens", body.get("max_completion_tokens")),
+        fields=frozenset(body),
     )
 
 
@@ -56,7 +61,15 @@ def _message(message: Mapping[str, Any]) -> Message:
         ToolCall(call.get("id") or "", call["function"]["name"], call["function"]["arguments"])
         for call in message.get("tool_calls") or ()
     )
-    return Message(message["role"], message.get("content"), calls, message.get("tool_call_id", ""))
+    return Message(message["role"], _plain(message.get("content")), calls, message.get("tool_call_id", ""))
+
+
+def _plain(content: Any) -> str | None:
+    """Parts of text as servers join them that take a list."""
+    if not isinstance(content, list):
+        return content  # type: ignore[no-any-return]  # its shape was looked at
+    texts = (part.get("text") for part in content if isinstance(part, dict))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _odd_messages(messages: object) -> Iterator[Violation]:

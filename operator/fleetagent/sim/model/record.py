@@ -10,11 +10,15 @@ from typing import Any
 from fleetagent.sim.model.conversation import Violation
 
 KEPT = 500
+LARGEST_ANSWER_BYTES = 200_000
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One POST to /v1/chat/completions. `status` is None while it is being answered, or when the client went away."""
+    """One POST to /v1/chat/completions. `status` is None while it is being answered, or when the client went away.
+
+    It is 0 when the connection was cut.
+    """
 
     seq: int
     raw: bytes
@@ -47,6 +51,13 @@ class Exchange:
         }
 
 
+def shown(body: Any, size: int) -> Any:
+    """An answer as the record keeps it: the huge ones of some faults would fill the memory."""
+    if size > LARGEST_ANSWER_BYTES:
+        return f"({size} bytes, not kept)"
+    return body.decode(errors="replace") if isinstance(body, bytes) else body
+
+
 class Recorder:
     """Keeps exchanges in the order of their arrival."""
 
@@ -57,6 +68,7 @@ class Recorder:
         self.overflows = 0
         self.max_prompt_tokens = 0
         self.last_prompt_tokens: int | None = None
+        self.counter_calls: Counter[str] = Counter()
 
     def begin(self, raw: bytes) -> Exchange:
         """A request has arrived."""
@@ -75,6 +87,10 @@ class Recorder:
         exchange.prompt_tokens = prompt_tokens
         self.last_prompt_tokens = prompt_tokens
         self.max_prompt_tokens = max(self.max_prompt_tokens, prompt_tokens)
+
+    def asked_counter(self, path: str) -> None:
+        """Somebody wanted an exact count, or the window."""
+        self.counter_calls[path] += 1
 
     def since(self, seq: int) -> list[Exchange]:
         """Those after `seq` that are still kept."""

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 
 from fleetagent.sim.model.conversation import ChatRequest, Violation
+from fleetagent.sim.model.personality import PERSONALITIES, TEMPLATE_RULES, Personality
 from fleetagent.sim.model.replies import Answer, nested_error
+
+BAD_REQUEST = 400
+STRICT = PERSONALITIES["strict"]
 
 
 def wrong_key() -> Answer:
@@ -12,17 +16,24 @@ def wrong_key() -> Answer:
     return nested_error(401, message, kind="invalid_request_error", code="invalid_api_key")
 
 
+def wrong_key_llama_cpp() -> Answer:
+    """As llama.cpp says it."""
+    return nested_error(401, "Invalid API Key", kind="authentication_error", code=401)
+
+
 def unknown_model(name: str) -> Answer:
     """As vLLM says it."""
     message = f"The model `{name}` does not exist."
     return nested_error(404, message, kind="NotFoundError", param="model", code=404)
 
 
-def violated(violations: Sequence[Violation]) -> Answer:
+def violated(violations: Sequence[Violation], personality: Personality = STRICT) -> Answer:
     """Name the first rule in `code` and in the message, and count the others."""
     first, others = violations[0], len(violations) - 1
     more = f" (and {others} more)" if others else ""
     message = f"{first.sentence} [rule {first.rule}]{more}"
+    if first.rule in TEMPLATE_RULES and personality.template_status != BAD_REQUEST:
+        return nested_error(personality.template_status, message, kind="server_error", code=personality.template_status)
     return nested_error(400, message, kind="invalid_request_error", param=first.param, code=first.rule)
 
 

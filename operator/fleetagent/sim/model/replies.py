@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 FINGERPRINT = "scripted-policy"
 """Each completion carries it, so that nobody takes these words for a language model's."""
@@ -39,7 +39,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole HTTP answer; a `body` that is a string goes out as it is, anything else as JSON."""
+    """A whole HTTP answer; a `body` of text or bytes goes out as it is, anything else as JSON."""
 
     status: int
     body: Any
@@ -49,6 +49,30 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Hang:
     """No answer, until the client goes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The connection is closed without a word, as while a pod is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutShort:
+    """Half of this answer, then the connection is closed."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Trickle:
+    """The headers of this answer at once, then a byte of it now and then; never, with an endless pause."""
+
+    answer: Answer
+    pause_seconds: float
+
+
+Served: TypeAlias = Answer | Hang | Dropped | CutShort | Trickle
+"""Whatever a client can get to see."""
 
 
 def tool_call(name: str, arguments: str) -> dict[str, Any]:
@@ -84,3 +108,19 @@ def completion(reply: Reply, *, model: str, usage: Usage) -> dict[str, Any]:
 def nested_error(status: int, message: str, *, kind: str, param: str | None = None, code: object = None) -> Answer:
     """An error as OpenAI, vLLM, llama.cpp and LiteLLM write it."""
     return Answer(status, {"error": {"message": message, "type": kind, "param": param, "code": code}})
+
+
+def flat_error(status: int, message: str, *, kind: str = "BadRequestError", param: str | None = None) -> Answer:
+    """An error as older vLLM and SGLang write it."""
+    body = {"object": "error", "message": message, "type": kind, "param": param, "code": status}
+    return Answer(status, body)
+
+
+def string_error(status: int, text: str) -> Answer:
+    """An error as Ollama writes it, and vLLM for a wrong key."""
+    return Answer(status, {"error": text})
+
+
+def detail(status: int, what: object) -> Answer:
+    """An error as FastAPI writes it."""
+    return Answer(status, {"detail": what})

@@ -1,5 +1,6 @@
-"""The order and content of messages, rule by rule, as the strictest real servers want them.
+"""The order and content of messages, rule by rule: all that some real server refuses.
 
+Which server holds which of them is said in `personality`.
 Where a real server has words for a refusal, the sentence begins with them: clients know servers by their words.
 """
 
@@ -10,16 +11,16 @@ from fleetagent.sim.model.conversation import Message, Violation
 from fleetagent.sim.model.personality import Personality
 
 LONGEST_CALL_ID = 40
-Rule = Callable[[Sequence[Message], Personality], Iterator[Violation]]
+Rule = Callable[[Sequence[Message]], Iterator[Violation]]
 
 
 def broken_rules(messages: Sequence[Message], personality: Personality) -> Iterator[Violation]:
-    """Every violation, in the order of `RULES`."""
+    """Every violation that this kind of server cares about, in the order of `RULES`."""
     for rule in RULES:
-        yield from rule(messages, personality)
+        yield from (violation for violation in rule(messages) if violation.rule in personality.refuses)
 
 
-def system_comes_first_and_once(messages: Sequence[Message], _: Personality) -> Iterator[Violation]:
+def system_comes_first_and_once(messages: Sequence[Message]) -> Iterator[Violation]:
     """Templates take one system message and look for it in one place."""
     if messages[0].role != "system":
         yield Violation("system_first", "the first message must be the system message", "messages.[0].role")
@@ -28,13 +29,20 @@ def system_comes_first_and_once(messages: Sequence[Message], _: Personality) -> 
             yield Violation("late_system", "System message must be at the beginning.", f"messages.[{index}].role")
 
 
-def a_user_speaks(messages: Sequence[Message], _: Personality) -> Iterator[Violation]:
+def no_system_role(messages: Sequence[Message]) -> Iterator[Violation]:
+    """Templates of Gemma know users and models alone."""
+    for index, message in enumerate(messages):
+        if message.role == "system":
+            yield Violation("system_role", "System role not supported", f"messages.[{index}].role")
+
+
+def a_user_speaks(messages: Sequence[Message]) -> Iterator[Violation]:
     """A template that looks for the last user query fails without one, typically after a compaction."""
     if not any(message.role == "user" and (message.text or "").strip() for message in messages):
         yield Violation("no_user_message", "No user query found in messages.", "messages")
 
 
-def assistants_say_something(messages: Sequence[Message], personality: Personality) -> Iterator[Violation]:
+def assistants_say_something(messages: Sequence[Message]) -> Iterator[Violation]:
     """An assistant message has text or tool calls, and null is not text."""
     for index, message in enumerate(messages):
         if message.role != "assistant":
@@ -44,19 +52,18 @@ def assistants_say_something(messages: Sequence[Message], personality: Personali
             yield Violation(
                 "empty_assistant", "Assistant message must contain either 'content' or 'tool_calls'!", where
             )
-        elif message.text is None and personality.refuses_null_content:
+        elif message.text is None:
             yield Violation("null_content", "expected a string, got null", where)
 
 
-def no_text_is_empty(messages: Sequence[Message], personality: Personality) -> Iterator[Violation]:
+def no_text_is_empty(messages: Sequence[Message]) -> Iterator[Violation]:
     """Some servers turn content into blocks, and refuse empty blocks."""
     for index, message in enumerate(messages):
-        spoken = message.text is None or message.text.strip()
-        if personality.refuses_empty_content and not spoken:
+        if message.text is not None and not message.text.strip():
             yield Violation("empty_content", "text content blocks must be non-empty", f"messages.[{index}].content")
 
 
-def call_ids_are_unique(messages: Sequence[Message], _: Personality) -> Iterator[Violation]:
+def call_ids_are_unique(messages: Sequence[Message]) -> Iterator[Violation]:
     """Ids are there, at most 40 characters long, and never used twice in a prompt."""
     seen: set[str] = set()
     for index, message in enumerate(messages):
@@ -72,7 +79,7 @@ def call_ids_are_unique(messages: Sequence[Message], _: Personality) -> Iterator
             seen.add(call.id)
 
 
-def arguments_are_objects(messages: Sequence[Message], _: Personality) -> Iterator[Violation]:
+def arguments_are_objects(messages: Sequence[Message]) -> Iterator[Violation]:
     """Engines parse the arguments of every earlier call to render the template."""
     for index, message in enumerate(messages):
         for number, call in enumerate(message.calls):
@@ -81,7 +88,7 @@ def arguments_are_objects(messages: Sequence[Message], _: Personality) -> Iterat
                 yield Violation("arguments", "Failed to parse tool call arguments as JSON object", where)
 
 
-def calls_and_results_pair(messages: Sequence[Message], _: Personality) -> Iterator[Violation]:
+def calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Violation]:
     """Each call is answered exactly once by the tool messages right after it; there are no other tool messages."""
     open_calls: Counter[str] = Counter()
     answered: set[str] = set()
@@ -112,7 +119,7 @@ def _unanswered(open_calls: Counter[str], caller: int) -> Iterator[Violation]:
         yield Violation("call_unanswered", sentence, f"messages.[{caller}].tool_calls")
 
 
-def the_assistant_is_next(messages: Sequence[Message], _: Personality) -> Iterator[Violation]:
+def the_assistant_is_next(messages: Sequence[Message]) -> Iterator[Violation]:
     """The prompt ends with what is to be answered."""
     last = len(messages) - 1
     if messages[last].role in {"user", "tool"}:
@@ -124,10 +131,8 @@ def the_assistant_is_next(messages: Sequence[Message], _: Personality) -> Iterat
         yield Violation("last_message", "the last message must be a user's or a tool's", f"messages.[{last}].role")
 
 
-def turns_alternate(messages: Sequence[Message], personality: Personality) -> Iterator[Violation]:
+def turns_alternate(messages: Sequence[Message]) -> Iterator[Violation]:
     """User, assistant, user: tool calls and their results do not count."""
-    if not personality.needs_alternation:
-        return
     turn = "user"
     for index, message in enumerate(messages):
         if message.role in {"system", "tool"} or message.calls:
@@ -140,6 +145,7 @@ def turns_alternate(messages: Sequence[Message], personality: Personality) -> It
 
 
 RULES: tuple[Rule, ...] = (
+    no_system_role,
     system_comes_first_and_once,
     a_user_speaks,
     assistants_say_something,

@@ -1,11 +1,15 @@
 """The newest run of a conversation: what users said in it, what was called, what came back."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fleetagent.sim.model.conversation import Message, json_object
 from fleetagent.sim.model.directives import Wanted
+
+NOT_DONE = re.compile(r"nothing was (?:done|executed)|none of its calls was executed", re.IGNORECASE)
+"""What a result says of a call that never reached its tool: to make it again is no repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Run:
         """Whether this call was made; its reason may have been reworded on the way."""
         return any(
             done.name == wanted.name
+            and not NOT_DONE.search(done.result)
             and all(str(done.arguments.get(k)) == str(v) for k, v in wanted.arguments.items() if k != "reason")
             for done in self.done
         )

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetagent.sim.model.faults import CATALOGUE, Fault
@@ -75,11 +75,12 @@ def _calling(entry: Mapping[str, Any]) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """A fault that waits for requests; `times` None stays until it is taken away."""
+    """A fault that waits for requests; `times` None stays until it is taken away. `after` so many others it begins."""
 
     fault: Fault
     times: int | None
     retry_after_seconds: float
+    after: int = 0
 
 
 class Script:
@@ -98,32 +99,41 @@ class Script:
 
     def arm(self, wish: object) -> None:
         """Add a fault, behind those that are armed already."""
-        if not isinstance(wish, dict) or wish.keys() - {"name", "times", "retry_after_seconds"}:
-            raise BadScriptError("a fault is {name, times, retry_after_seconds}")
+        if not isinstance(wish, dict) or wish.keys() - {"name", "times", "after", "retry_after_seconds"}:
+            raise BadScriptError("a fault is {name, times, after, retry_after_seconds}")
         name, times = wish.get("name"), wish.get("times", 1)
         if not isinstance(name, str) or name not in CATALOGUE:
             raise BadScriptError(f"no fault is called {name!r}; there are {', '.join(CATALOGUE)}")
         if times is not None and (not isinstance(times, int) or isinstance(times, bool) or times < 1):
             raise BadScriptError(f"times must be at least 1, or null for always, not {times!r}")
+        after = wish.get("after", 0)
+        if not isinstance(after, int) or isinstance(after, bool) or after < 0:
+            raise BadScriptError(f"after must be a number of requests, not {after!r}")
         patience = wish.get("retry_after_seconds", 1.0)
         if not isinstance(patience, int | float) or patience < 0:
             raise BadScriptError(f"retry_after_seconds must be a number, not {patience!r}")
-        self._armed.append(Armed(CATALOGUE[name], times, float(patience)))
+        self._armed.append(Armed(CATALOGUE[name], times, float(patience), after))
 
     def disarm(self) -> None:
         """Take all faults away."""
         self._armed.clear()
 
-    def next_fault(self) -> Armed | None:
-        """The fault for this request, if any; its count goes down."""
-        if not self._armed:
-            return None
-        armed = self._armed.popleft()
-        self.served[armed.fault.name] += 1
-        if armed.times is None or armed.times > 1:
-            left = None if armed.times is None else armed.times - 1
-            self._armed.appendleft(Armed(armed.fault, left, armed.retry_after_seconds))
-        return armed
+    def due_faults(self) -> tuple[Armed, ...]:
+        """Those that may spoil this request, in order; those that begin later come a request nearer."""
+        due = tuple(armed for armed in self._armed if armed.after == 0)
+        self._armed = deque(
+            armed if armed.after == 0 else replace(armed, after=armed.after - 1) for armed in self._armed
+        )
+        return due
+
+    def count_served(self, served: Armed) -> None:
+        """It did; it goes once it has done so as often as asked for."""
+        self.served[served.fault.name] += 1
+        if served.times is not None:
+            place = self._armed.index(served)
+            del self._armed[place]
+            if served.times > 1:
+                self._armed.insert(place, replace(served, times=served.times - 1))
 
     def next_canned(self) -> Canned | None:
         """The canned answer for this request, if any is left."""

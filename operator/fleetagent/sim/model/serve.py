@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import uvicorn
 
 from fleetagent.sim.model.app import application
-from fleetagent.sim.model.config import ModelConfig
+from fleetagent.sim.model.config import COUNTERS, ModelConfig
 from fleetagent.sim.model.count import text_tokens
 from fleetagent.sim.model.personality import PERSONALITIES
 from fleetagent.sim.model.thinking import Model
 
 LAST_ANSWERS_SECONDS = 5
+LARGEST_FACTOR = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--personality",
         choices=sorted(PERSONALITIES),
         default=usual.personality.name,
-        help="what it refuses beyond the common rules (default: %(default)s)",
+        help="what it refuses (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--counter", choices=COUNTERS, default=usual.counter, help="whose exact token counter it has (%(default)s)"
+    )
+    parser.add_argument(
+        "--counts-more",
+        type=_factor,
+        default=usual.counts_more,
+        metavar="FACTOR",
+        help="by which its token count differs from the vocabulary's (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--clips-at", type=_tokens, metavar="TOKENS", help="cut longer prompts without a word, as Ollama does"
     )
 
 
@@ -93,6 +107,9 @@ def main(args: argparse.Namespace) -> int:
         context_window=args.context_window,
         latency_seconds=args.latency,
         personality=PERSONALITIES[args.personality],
+        counter=args.counter,
+        counts_more=args.counts_more,
+        clips_at=args.clips_at,
     )
     try:
         asyncio.run(_serve(config))
@@ -139,6 +156,16 @@ def _tokens(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens")
     return int(text)
+
+
+def _factor(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < LARGEST_FACTOR:
+        raise argparse.ArgumentTypeError(f"{text!r} is no factor between 0 and {LARGEST_FACTOR}")
+    return factor
 
 
 def _address(text: str) -> tuple[str, int]:

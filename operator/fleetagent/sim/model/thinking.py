@@ -1,6 +1,7 @@
 """The state of one model server, and how it gets from a request in order to an answer."""
 
 import asyncio
+import hmac
 from typing import NoReturn
 
 from starlette.requests import Request
@@ -12,9 +13,11 @@ from fleetagent.sim.model.count import completion_tokens, cut_to
 from fleetagent.sim.model.faults import Moment
 from fleetagent.sim.model.policy import decide
 from fleetagent.sim.model.record import Exchange, Recorder
-from fleetagent.sim.model.replies import Answer, Hang, Reply, Usage, completion
+from fleetagent.sim.model.replies import Answer, CutShort, Dropped, Hang, Reply, Served, Trickle, Usage, completion
 from fleetagent.sim.model.script import Script
 from fleetagent.sim.model.wire import NobodyWaitsError, wait_for
+
+Spoilt = Dropped | CutShort | Trickle
 
 
 class Model:
@@ -32,6 +35,13 @@ class Model:
         self._released = asyncio.Event()
         self._released.set()
 
+    def refuses_key(self, http: Request) -> bool:
+        """Whether a key is demanded and this is not it."""
+        if self.config.api_key is None:
+            return False
+        given = http.headers.get("authorization", "")
+        return not hmac.compare_digest(given.encode(), f"Bearer {self.config.api_key}".encode())
+
     @property
     def holding(self) -> bool:
         """Whether requests are held."""
@@ -45,27 +55,30 @@ class Model:
         """Answer all that were held."""
         self._released.set()
 
-    async def answer(self, http: Request, exchange: Exchange, request: ChatRequest) -> Answer:
+    async def answer(self, http: Request, exchange: Exchange, request: ChatRequest) -> Answer | Spoilt:
         """The answer to a request in order, after every wait that was asked for."""
         await self._while_held(http)
         await self._sleep(http, self.config.latency_seconds)
         said = await self._said(http, exchange, request)
         if isinstance(said, Hang):
             await self._hang(http)
-        if isinstance(said, Answer):
+        if isinstance(said, Answer | Dropped | CutShort | Trickle):
             return said
         return Answer(200, completion(said, model=request.model, usage=_usage(exchange, said)))
 
-    async def _said(self, http: Request, exchange: Exchange, request: ChatRequest) -> Reply | Answer | Hang:
+    async def _said(self, http: Request, exchange: Exchange, request: ChatRequest) -> Reply | Served:
         """A fault, else a canned answer, else the policy's."""
         usual = within(request, decide(request))
-        armed = self.script.next_fault()
-        if armed:
-            exchange.fault = armed.fault.name
-            usage = _usage(exchange, usual)
-            return armed.fault.answer(
-                Moment(request, self.config.context_window, usual, usage, armed.retry_after_seconds)
+        key = http.headers.get("authorization", "").removeprefix("Bearer ")
+        for armed in self.script.due_faults():
+            moment = Moment(
+                request, self.config.context_window, usual, _usage(exchange, usual), armed.retry_after_seconds, key
             )
+            spoilt = armed.fault.answer(moment)
+            if spoilt is not None:
+                self.script.count_served(armed)
+                exchange.fault = armed.fault.name
+                return spoilt
         canned = self.script.next_canned()
         if canned is None:
             return usual
