@@ -51,6 +51,12 @@ test: check ## All that runs without Docker: `make check`, then the tests agains
 	$(PY) -m fleetagent.dev.prebuild
 	$(VENV)/bin/pytest tests/integration tests/e2e $(ARGS)
 
+# Not part of `make test`: it compiles llama.cpp once, and a model on two cores takes its time.
+.PHONY: test-model
+test-model: $(VENV)/.installed ## The engine against a real llama.cpp server with small weights; ARGS goes to pytest
+	$(PY) -m fleetagent.dev.llama > /dev/null
+	$(VENV)/bin/pytest tests/model $(ARGS)
+
 .PHONY: format
 format: $(VENV)/.installed ## Let ruff format and mend what it can
 	$(VENV)/bin/ruff format .

@@ -191,7 +191,7 @@ def _column_default(column: sa.Column[Any]) -> str:
 
 
 def _references(column: sa.Column[Any]) -> str:
-    return "".join(f"references `{key.target_fullname}`" for key in column.foreign_keys)
+    return ", ".join(sorted(f"references `{key.target_fullname}`" for key in column.foreign_keys))
 
 
 def commands_page() -> str:

@@ -4,7 +4,8 @@ What a part keeps to itself, such as a call that an endpoint refuses, is named w
 
 FleetAgentError
 ├── TryLater        the world is not ready; the same call may work later, and nothing has happened
-│   └── FleetUnreadable   the market's list failed or was not complete: never to be read as an empty fleet
+│   ├── FleetUnreadable   the market's list failed or was not complete: never to be read as an empty fleet
+│   └── ModelLoading      the model server is up and loads its model
 ├── NotStorable     the database refuses a value: a fault of ours, and the same write fails again
 ├── Unclear         an effect may have happened; find out, never repeat it
 ├── Denied          the other side said no for certain; nothing has happened
@@ -33,6 +34,10 @@ class TryLater(FleetAgentError):  # noqa: N818  # the name is the advice
 
 class FleetUnreadable(TryLater):
     """The market's list failed, was partial or made no sense: the fleet is unknown, never empty."""
+
+
+class ModelLoading(TryLater):
+    """The model server is up and loads its model, which takes a large one many minutes: no failure of the model."""
 
 
 class NotStorable(FleetAgentError):  # noqa: N818
@@ -68,11 +73,15 @@ class BadResource(FleetAgentError):  # noqa: N818
 
 
 class PromptTooLong(FleetAgentError):  # noqa: N818
-    """The model server refused the prompt for its length; `limit_tokens` is the window it named, if any."""
+    """The model server refused the prompt for its length.
 
-    def __init__(self, message: str, *, limit_tokens: int | None = None) -> None:
+    `limit_tokens` is the window that it named, `prompt_tokens` its own exact count of this prompt, if any.
+    """
+
+    def __init__(self, message: str, *, limit_tokens: int | None = None, prompt_tokens: int | None = None) -> None:
         super().__init__(message)
         self.limit_tokens = limit_tokens
+        self.prompt_tokens = prompt_tokens
 
 
 class BadReply(FleetAgentError):  # noqa: N818

@@ -3,17 +3,21 @@
 import asyncio
 import json
 import time
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import httpx2
 import pytest
 
+from fleetagent.adapters.model import bounded
 from fleetagent.adapters.model.client import model_http_client
 from fleetagent.adapters.model.payload import Habits
 from fleetagent.domain.model import Usage
-from fleetagent.errors import BadResource, TryLater
+from fleetagent.errors import BadReply, BadResource, TryLater
 from support.model_client import Clock, asking, model
 
 
@@ -24,8 +28,10 @@ async def http() -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @asynccontextmanager
-async def raw_server(*answers: bytes, seconds_between_bytes: float = 0.0) -> AsyncIterator[str]:
-    """Sends these bytes, one answer per connection, the last one for ever, and hangs up."""
+async def raw_server(
+    *answers: bytes, seconds_between_bytes: float = 0.0, then_silent: bool = False
+) -> AsyncIterator[str]:
+    """Sends these bytes, one answer per connection, the last one for ever, and hangs up, or says no more."""
     served = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,6 +44,8 @@ async def raw_server(*answers: bytes, seconds_between_bytes: float = 0.0) -> Asy
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(seconds_between_bytes)
+            if then_silent:
+                await reader.read()  # until the client leaves
         except ConnectionError:
             pass  # the client left: that is what some tests are about
         finally:
@@ -76,13 +84,76 @@ async def test_what_breaks_below_json_is_asked_for_again(answer: bytes, http: ht
     assert (reply.text, reply.usage) == ("hold", Usage())
 
 
-async def test_a_body_that_trickles_in_is_bounded_by_the_clock_on_the_wall(http: httpx2.AsyncClient) -> None:
+@pytest.mark.parametrize(
+    ("answer", "between", "then_silent"),
+    [
+        (b"", 0.0, True),
+        (http_answer("200 OK", b"", length=100), 0.0, True),
+        (http_answer("200 OK", GOOD[:20], length=len(GOOD)), 0.0, True),
+        (http_answer("200 OK", GOOD), 0.05, False),
+    ],
+    ids=["never answers", "headers and no more", "stops in the middle", "a byte now and then"],
+)
+async def test_a_server_that_stalls_is_left_by_the_clock_on_the_wall_and_holds_up_nobody_else(
+    answer: bytes, between: float, http: httpx2.AsyncClient, *, then_silent: bool
+) -> None:
+    stalling = raw_server(answer, seconds_between_bytes=between, then_silent=then_silent)
     started = time.monotonic()
-    async with raw_server(http_answer("200 OK", GOOD), seconds_between_bytes=0.05) as url:
+    async with stalling as url, raw_server(http_answer("200 OK", GOOD)) as other_url:
+        stuck = asyncio.create_task(model(url, http).reply(asking(timeout=timedelta(seconds=0.5))))
+        for _ in range(10):
+            assert (await model(other_url, http).reply(asking())).text == "hold"
+        assert not stuck.done()
         with pytest.raises(TryLater, match="no whole answer within"):
-            await model(url, http).reply(asking(timeout=timedelta(seconds=0.5)))
+            await stuck
 
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("headers", [[], ["content-encoding: gzip"]], ids=["plain", "packed"])
+async def test_an_answer_without_an_end_fills_no_memory(
+    headers: list[str], http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded, "LARGEST_ANSWER_BYTES", 5_000_000)
+    monkeypatch.setattr(bounded, "LARGEST_COMPRESSED_BYTES", 50_000)
+    body = zlib.compress(b" " * 60_000_000, wbits=31) if headers else b" " * 6_000_000
+    tracemalloc.start()
+    try:
+        async with raw_server(http_answer("200 OK", body, *headers, length=10**12)) as url:
+            with pytest.raises(BadReply, match="more than any reply can be, twice"):
+                await model(url, http, timing=Clock().timing).reply(asking())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 60_000_000 + len(body)
+
+
+HOUR = "1795003600"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        (["retry-after: 3600"], 3600),
+        (["Retry-After: Wed, 18 Nov 2026 12:06:40 GMT"], 3600),
+        (["retry-after-ms: 3600000"], 3600),
+        ([f"x-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: {HOUR}"], 3600),
+        (["retry-after: Wed, 18 Nov 2020 13:06:40 GMT"], None),
+        (["retry-after: -1"], None),
+        ([], None),
+    ],
+    ids=str,
+)
+async def test_the_wait_that_a_server_asks_for_leaves_with_the_error(
+    headers: list[str], seconds: float | None, http: httpx2.AsyncClient
+) -> None:
+    timing = replace(Clock().timing, epoch=lambda: float(HOUR) - 3600)
+    async with raw_server(http_answer("429 Too Many Requests", b"slow down", *headers)) as url:
+        with pytest.raises(TryLater) as caught:
+            await model(url, http, timing=timing).reply(asking())
+
+    assert caught.value.retry_after_seconds == seconds
 
 
 async def test_a_redirect_is_not_followed(http: httpx2.AsyncClient) -> None:

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from fleetagent.domain.records import Alert, Outcome
+from fleetagent.domain.observation import Alert
+from fleetagent.domain.records import Outcome
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
 from support.stores import NOON, Process, a_process

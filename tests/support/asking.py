@@ -54,7 +54,9 @@ def codes(actions: list[dict[str, Any]]) -> list[str]:
 
 def offers(stage: Stage) -> list[str]:
     """The offers that the newest run was shown, the cheapest proofs first."""
-    said = stage.rows("SELECT content::jsonb AS it FROM messages WHERE content LIKE '{\"shown\"%%' ORDER BY id DESC")
+    said = stage.rows(
+        "SELECT content::jsonb AS it FROM messages WHERE content LIKE '{\"shown\"%%' ORDER BY session_id DESC, seq DESC"
+    )
     return [offer["id"] for offer in said[0]["it"]["offers"]]
 
 

@@ -6,12 +6,17 @@ from typing import Any, Protocol
 
 import pytest
 
+from fleetagent.domain.counting import Clip, Counts
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
 from fleetagent.domain.records import AgentRecord, Run, Spent
+from fleetagent.domain.window import Anchor, Calibration
 from fleetagent.errors import LeaseLost
 from fleetagent.ports import Conversation
 
 COST = Spent(1, 1_000, 50, 10, Decimal("0.5"))
+OTHER = ToolCall("r1_1_1", "act", '{"invalid_arguments":"(1"}', original="act [1")
+A = Counts("a b", "v")
+B = Counts("c d", "v", 7, (Anchor(800, 790), Anchor(812, 800)), Anchor(812, 800), 8_192, Clip(400, 800), uncounted=True)
 
 
 class Hands(Protocol):
@@ -65,7 +70,7 @@ class ConversationContract:
 
     async def test_messages_come_back_as_they_were_stored_in_their_order(self, side: Side) -> None:
         run = await side.hands.start()
-        asking = said(run, ".", Kind.REPLY, tool_calls=(ToolCall("r1_1_0", "look", '{"a":"ü"}'),))
+        asking = said(run, ".", Kind.REPLY, tool_calls=(ToolCall("r1_1_0", "look", '{"a":"ü"}'), OTHER))
         result = said(run, "long", Kind.TOOL_RESULT, tool_call_id="r1_1_0", history_content="l", tokens=7)
 
         await side.conversation.append(run, [said(run, "facts"), asking])
@@ -113,12 +118,25 @@ class ConversationContract:
     async def test_counts_and_ratios_are_remembered(self, side: Side) -> None:
         run = await side.hands.start()
 
-        await side.conversation.count(run, reported=812, estimated=800, endpoint="a b", ratio=1.015)
-        await side.conversation.count(run, reported=None, estimated=900, endpoint="c d", ratio=2.0)
+        await side.conversation.count(run, reported=None, estimated=700, counts=A, calibration=Calibration())
+        assert (await side.hands.record()).session.estimated_tokens == 700
+        await side.conversation.count(
+            run, reported=812, estimated=800, counts=A, calibration=Calibration(1.015, 4, 0.98)
+        )
+        await side.conversation.count(run, reported=None, estimated=900, counts=B, calibration=Calibration(2.0, 1))
 
         record = await side.hands.record()
-        assert (record.session.context_tokens, record.session.estimated_tokens) == (None, 900)
-        assert record.calibration == {"a b": 1.015, "c d": 2.0}
+        assert (record.session.context_tokens, record.session.estimated_tokens) == (812, 800), "the last real count"
+        assert record.session.counts == B
+        assert record.calibration == {"a b": Calibration(1.015, 1, 0.98), "c d": Calibration(2.0, 1)}
+
+    async def test_a_compaction_voids_what_had_been_counted_before_it(self, side: Side) -> None:
+        run = await side.hands.start()
+        await side.conversation.count(run, reported=812, estimated=800, counts=B, calibration=Calibration())
+
+        await compact(side, run, method="Masked", masked_before_run=2)
+
+        assert (await side.hands.record()).session.counts == B.without_anchors()
 
     async def test_a_reset_archives_the_conversation_and_the_next_one_begins_empty(self, side: Side) -> None:
         run = await side.hands.start()
@@ -140,7 +158,9 @@ class ConversationContract:
         for write in (
             side.conversation.append(run, [said(run, "late")]),
             compact(side, run, leaving_seqs=[1], summary="late"),
-            side.conversation.count(run, reported=1, estimated=1, endpoint="late", ratio=1.0),
+            side.conversation.count(
+                run, reported=1, estimated=1, counts=Counts("late", "v"), calibration=Calibration()
+            ),
         ):
             with pytest.raises(LeaseLost):
                 await write

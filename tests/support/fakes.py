@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from fleetagent.adapters.model.parse import reply_in
@@ -52,6 +52,9 @@ class StrictModel:
         self.counts_more = counts_more
         self.requests: list[ModelRequest] = []
         self.prompt_tokens: list[int] = []
+        self.named_window: int | None = None
+        self.offers_to_count = False
+        self.asked_to_count = 0
 
     async def reply(self, request: ModelRequest) -> Reply:
         """The next line of the script, else the policy's."""
@@ -77,6 +80,20 @@ class StrictModel:
         assert reply is not None
         return reply
 
+    async def context_window(self) -> int | None:
+        """It names none before it refuses a request."""
+        return self.named_window
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Its own count, where it offers to count."""
+        if not self.offers_to_count:
+            return None
+        body = json.loads(json.dumps(body_of(request, "strict", Habits(), request.max_output_tokens)))
+        reading = read(body, PERSONALITIES["strict"])
+        assert reading.request is not None, reading.violations
+        self.asked_to_count += 1
+        return int(len(prompt_tokens(reading.request)) * self.counts_more)
+
     def texts(self, nth: int = -1) -> list[str]:
         """What the messages of one request say."""
         return [str(m["content"]) for m in self.requests[nth].messages]
@@ -84,7 +101,7 @@ class StrictModel:
 
 def _with_usage(reply: Reply, tokens: int) -> Reply:
     usage = Usage(tokens, 10, 0)
-    return Reply(reply.text, reply.calls, reply.cut_off, usage, reply.finish_reason, reply.reasoning)
+    return replace(reply, usage=usage)
 
 
 @dataclass

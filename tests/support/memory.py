@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from fleetagent.domain.counting import Counts
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.messages import Left, Message
 from fleetagent.domain.observation import Calls
@@ -25,6 +26,7 @@ from fleetagent.domain.records import (
     Spent,
 )
 from fleetagent.domain.schedule import Pending, Trigger, Wake
+from fleetagent.domain.window import Calibration
 from fleetagent.errors import LeaseLost
 from support.fleets import NOW
 
@@ -56,7 +58,7 @@ class Memory:
     pending: list[Pending] = field(default_factory=list)
     wakes: list[Wake] = field(default_factory=list)
     alerts: list[str] = field(default_factory=list)
-    calibration: dict[str, float] = field(default_factory=dict)
+    calibration: dict[str, Calibration] = field(default_factory=dict)
     quiet: Quiet | None = None
     host_rates: dict[tuple[str, str, int], float] = field(default_factory=dict)
     token: int = 1
@@ -211,13 +213,18 @@ class Memory:
             compactions=before.compactions + 1,
             summary=before.summary if summary is None else summary,
             masked_before_run=max(before.masked_before_run, masked_before_run),
+            counts=before.counts and before.counts.without_anchors(),
         )
         self.compactions.append({"run_id": run.run_id, "summary": summary, **row})
 
-    async def count(self, run: Run, *, reported: int | None, estimated: int, endpoint: str, ratio: float) -> None:
+    async def count(
+        self, run: Run, *, reported: int | None, estimated: int, counts: Counts, calibration: Calibration
+    ) -> None:
         self._in_session(run)
-        self.calibration[endpoint] = ratio
-        self.session = replace(self.session, context_tokens=reported, estimated_tokens=estimated)
+        self.calibration[counts.endpoint] = replace(calibration, samples=1)
+        if reported is None and self.session.context_tokens is not None:
+            reported, estimated = self.session.context_tokens, self.session.estimated_tokens or 0
+        self.session = replace(self.session, context_tokens=reported, estimated_tokens=estimated, counts=counts)
 
     async def book(self, run: Run, spent: Spent) -> None:
         self._owned(run.lease)

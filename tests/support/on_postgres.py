@@ -1,15 +1,19 @@
 """Runs of one agent on a real Postgres and a real HTTP model server, without a cluster and with an empty market."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from secrets import token_hex
 from typing import Any
 
 from fleetagent.adapters.model.client import OpenAIModel, model_http_client
+from fleetagent.adapters.model.counting import Sizes
 from fleetagent.adapters.model.payload import Habits
 from fleetagent.adapters.model.waits import Timing
+from fleetagent.agent.compact import Compact
 from fleetagent.agent.desk import Secret, Services
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.lifecycle import Lifecycle
@@ -47,12 +51,16 @@ class SkippedTime:
     """Waits take no time, but the patience that they use up."""
 
     passed: float = 0.0
+    began: float = field(default_factory=time.time)
+    """Servers that ask to be left alone until a date mean the real one."""
 
     async def sleep(self, seconds: float) -> None:
         self.passed += seconds
 
     def timing(self) -> Timing:
-        return Timing(sleep=self.sleep, chance=lambda: 0.5, monotonic=lambda: self.passed, epoch=lambda: self.passed)
+        return Timing(
+            sleep=self.sleep, chance=lambda: 0.5, monotonic=lambda: self.passed, epoch=lambda: self.began + self.passed
+        )
 
 
 @dataclass
@@ -66,6 +74,22 @@ class OnPostgres:
     spec: dict[str, Any] = field(default_factory=dict)
     cluster: QuietCluster = field(default_factory=QuietCluster)
     habits: Habits = field(default_factory=Habits)
+    sizes: Sizes = field(default_factory=Sizes)
+    market: Any = field(default_factory=EmptyMarket)
+    worker_url: str | None = None
+    compact: Callable[..., Compact] = Compact
+
+    def model(self) -> OpenAIModel:
+        """The endpoint that this agent asks; whoever waits for it waits no real time."""
+        return OpenAIModel(
+            base_url=self.server.url,
+            api_key=None,
+            name=self.agent.spec.model.name,
+            http=self.http,
+            habits=self.habits,
+            sizes=self.sizes,
+            timing=SkippedTime().timing(),
+        )
 
     @property
     def agent(self) -> FleetAgent:
@@ -88,16 +112,7 @@ class OnPostgres:
     async def run(self, *kinds: Trigger) -> Ended:
         """One run from claim to conclusion, as a keeper makes it."""
         process, agent = self.process, self.agent
-        model = OpenAIModel(
-            base_url=self.server.url,
-            api_key=None,
-            name=agent.spec.model.name,
-            http=self.http,
-            habits=self.habits,
-            timing=SkippedTime().timing(),
-        )
-        market: Any = EmptyMarket()
-        worlds: Any = FakeWorlds(model, market)
+        worlds: Any = FakeWorlds(self.model(), self.market)
         effects = Effects(process.agents, process.ledger, now)
         limits = SettleLimits(settling=timedelta(minutes=5), confirm_gone=timedelta(minutes=1))
         lifecycle = Lifecycle(process.agents, process.runs, process.ledger, effects, now, limits)
@@ -109,10 +124,10 @@ class OnPostgres:
             effects=effects,
             observe=Observe(worlds, lifecycle, process.ledger, process.runs, self.cluster, now),
             now=now,
-            new_secret=lambda: Secret("token", "hash"),
-            worker_url=None,
+            new_secret=a_secret,
+            worker_url=self.worker_url,
         )
-        turn = turn_on(process.agents, process.conversation, services, self.tools)
+        turn = turn_on(process.agents, process.conversation, services, self.tools, self.compact)
         lease = await process.lease()
         for kind in kinds or (Trigger.SCHEDULE,):
             await process.runs.persist(lease.agent_id, kind, f"{kind} {now().isoformat()}")
@@ -131,6 +146,12 @@ class OnPostgres:
         """What the model has cost today."""
         rows = await self.process.rows("SELECT usd FROM spend WHERE kind = 'model'")
         return Decimal(rows[0]["usd"]) if rows else Decimal(0)
+
+
+def a_secret() -> Secret:
+    """A new one each time, as labels are made of it."""
+    token = token_hex(8)
+    return Secret(token, f"hash of {token}")
 
 
 def now() -> datetime:

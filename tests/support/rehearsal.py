@@ -1,5 +1,6 @@
 """Runs of one agent without a cluster: the real story of a run on whatever memory and model a test brings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -40,9 +41,15 @@ def a_tool(name: str, answer: Any) -> Tool:
     return Tool(name, f"Says what the test wants: {name}.", Arguments, said)
 
 
-def turn_on(agents: Any, conversation: Any, services: Services, tools: tuple[Tool, ...]) -> Turn:
-    """The real run on these parts."""
-    toolbox = Toolbox(tools)
+def turn_on(
+    agents: Any,
+    conversation: Any,
+    services: Services,
+    tools: tuple[Tool, ...],
+    compact: Callable[..., Compact] = Compact,
+) -> Turn:
+    """The real run on these parts; `compact` may watch what it does."""
+    toolbox = _toolbox(tools)
     return Turn(
         agents=agents,
         runs=services.runs,
@@ -50,10 +57,16 @@ def turn_on(agents: Any, conversation: Any, services: Services, tools: tuple[Too
         worlds=services.worlds,
         services=services,
         compose=Compose(conversation, COUNT, toolbox.schemas),
-        loop=Loop(toolbox, Compact(conversation, services.cluster, Metrics()), timedelta(minutes=30)),
+        loop=Loop(toolbox, compact(conversation, services.cluster, Metrics()), timedelta(minutes=30)),
         now=services.now,
         renew_every=timedelta(hours=1),
     )
+
+
+@lru_cache(maxsize=8)
+def _toolbox(tools: tuple[Tool, ...]) -> Toolbox:
+    """Schemas take some time, and are the same for all runs."""
+    return Toolbox(tools)
 
 
 @dataclass

@@ -146,11 +146,30 @@ SLIPS = (
         mended_spec=lambda _: {},
     ),
     Slip(
-        "demand-not-built-yet",
+        "demand-secret-missing",
         lambda _: {"demand": {"static": ABSENT, "curio": {"dsnSecretRef": {"name": "curio", "key": "dsn"}}}},
         "DemandKnown",
-        "NotBuiltYet",
-        ("spec.demand.curio", "use http or static"),
+        "SecretMissing",
+        ("spec.demand.curio.dsnSecretRef: Secret ", "/curio does not exist: create it"),
+        mended_spec=lambda _: {},
+    ),
+    Slip(
+        "demand-dsn-wrong",
+        lambda _: {"demand": {"static": ABSENT, "curio": {"dsnSecretRef": {"name": "demand-dsn-wrong", "key": "dsn"}}}},
+        "DemandKnown",
+        "BadDSN",
+        ("spec.demand.curio.dsnSecretRef: ", "is no connection string", "postgresql://reader:password@host"),
+        secret={"dsn": "curio.svc"},
+        mended_spec=lambda _: {},
+    ),
+    Slip(
+        "demand-url-wrong",
+        lambda stage: {
+            "demand": {"static": ABSENT, "prometheus": {"url": f"{stage.model.url}/nowhere", "query": "up"}}
+        },
+        "DemandKnown",
+        "DemandUnknown",
+        ("spec.demand.prometheus.url: Prometheus answered 404", "mend the source"),
         mended_spec=lambda _: {},
     ),
     Slip(
@@ -163,10 +182,10 @@ SLIPS = (
     ),
     Slip(
         "not-built-yet",
-        lambda _: {"mode": "Approve", "fallback": "Controller", "retention": {"runs": "30d"}},
+        lambda _: {"mode": "Approve", "fallback": "Controller", "approvalExpiry": "30m"},
         "SpecHonoured",
         "NotBuiltYet",
-        ("spec.mode Approve", "spec.fallback Controller", "spec.retention"),
+        ("spec.mode Approve", "spec.fallback Controller", "spec.approvalExpiry"),
         mended_spec=lambda _: {},
     ),
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from fleetagent.domain.model import ModelRequest, Reply
+from fleetagent.domain.model import CallsFrom, ModelRequest, NothingUsable, Reply
 from fleetagent.domain.records import AgentKey
 from fleetagent.errors import BadPrompt, BadReply, BadResource, PromptTooLong, TryLater
 from fleetagent.ports import Model
@@ -59,7 +59,20 @@ class Metrics:
             AGENT,
             registry=self._registry,
         )
-        self._per_agent = (self._compactions, self._requests, self._seconds, self._tokens, self._context)
+        self._misplaced = Counter(
+            "fleetagent_model_misplaced_calls",
+            "Tool calls that stood in text or reasoning: the server's tool parser does not fit the model",
+            (*AGENT, "place"),
+            registry=self._registry,
+        )
+        self._per_agent = (
+            self._compactions,
+            self._requests,
+            self._seconds,
+            self._tokens,
+            self._context,
+            self._misplaced,
+        )
 
     def text(self) -> bytes:
         """All of it, in the text format that Prometheus scrapes."""
@@ -83,14 +96,17 @@ class Metrics:
             self._seconds.labels(key.namespace, key.name).observe(time.monotonic() - began)
 
     def answered(self, key: AgentKey, reply: Reply) -> None:
-        """Count the tokens of an answer, as far as the server counted them."""
+        """Count the tokens of an answer and of those thrown away before it, as far as the server counted them."""
         usage = reply.usage
-        for kind, tokens in (
-            ("input", usage.prompt_tokens),
-            ("cached_input", usage.cached_tokens),
-            ("output", usage.completion_tokens),
-        ):
-            self._tokens.labels(key.namespace, key.name, kind).inc(tokens or 0)
+        for each in (*(thrown_away.usage for thrown_away in reply.discarded), usage):
+            for kind, tokens in (
+                ("input", each.prompt_tokens),
+                ("cached_input", each.cached_tokens),
+                ("output", each.completion_tokens),
+            ):
+                self._tokens.labels(key.namespace, key.name, kind).inc(tokens or 0)
+        if reply.calls_from is not CallsFrom.CALLS:
+            self._misplaced.labels(key.namespace, key.name, reply.calls_from).inc(len(reply.calls))
         if usage.prompt_tokens:
             self._context.labels(key.namespace, key.name).set(usage.prompt_tokens)
 
@@ -111,6 +127,19 @@ class MeteredModel:
     async def reply(self, request: ModelRequest) -> Reply:
         """See `ports.Model.reply`."""
         with self.metrics.asking(self.key):
-            reply = await self.model.reply(request)
+            try:
+                reply = await self.model.reply(request)
+            except NothingUsable as error:
+                if error.reply is not None:
+                    self.metrics.answered(self.key, error.reply)
+                raise
         self.metrics.answered(self.key, reply)
         return reply
+
+    async def context_window(self) -> int | None:
+        """See `ports.Model.context_window`."""
+        return await self.model.context_window()
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """See `ports.Model.count_tokens`."""
+        return await self.model.count_tokens(request)

@@ -1,9 +1,11 @@
 """One answer of the model: counted when asked for, paid for when it is there, its failures told from all others."""
 
+from fleetagent.agent.counting import learn_window, refused
+from fleetagent.agent.paying import pay
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.model import ModelRequest, Reply
+from fleetagent.domain.model import ModelRequest, NothingUsable, Reply
 from fleetagent.domain.records import Spent
-from fleetagent.errors import BadReply, BadResource, ModelFailed, PromptTooLong, TryLater
+from fleetagent.errors import BadReply, BadResource, ModelFailed, ModelLoading, PromptTooLong, TryLater
 from fleetagent.ports import Model
 
 UNAVAILABLE = "Unavailable"
@@ -17,15 +19,25 @@ async def ask(transcript: Transcript, model: Model, request: ModelRequest, estim
     try:
         reply = await model.reply(request)
     except PromptTooLong as error:
-        transcript.learn_window(error.limit_tokens)
+        learn_window(transcript, error.limit_tokens)
+        if request.may_call_tools:
+            await refused(transcript, error, request, estimated)
         raise
     except BadResource as error:
         raise ModelFailed(error.reason, str(error)) from error
     except BadReply as error:
+        if isinstance(error, NothingUsable) and error.reply is not None:
+            await pay(transcript, error.reply, estimated)
         raise ModelFailed(
             BAD_REPLY,
             f"{error}; the next run asks again. If it lasts, see that the server of {endpoint.base_url} serves "
             f"{endpoint.name} with tools",
+        ) from error
+    except ModelLoading as error:
+        raise ModelFailed(
+            "ModelLoading",
+            f"{error}; the next run asks again. A large model loads for many minutes: wait for it, or see the log of "
+            f"the server of {endpoint.base_url}",
         ) from error
     except TryLater as error:
         raise ModelFailed(
@@ -33,5 +45,5 @@ async def ask(transcript: Transcript, model: Model, request: ModelRequest, estim
             f"{error}; the next run asks again. If it lasts, see that {endpoint.base_url} is up, or raise "
             "spec.model.timeout if it is slow",
         ) from error
-    await transcript.pay(reply, estimated)
+    await pay(transcript, reply, estimated)
     return reply

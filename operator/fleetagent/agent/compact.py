@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetagent.agent.ask import ask
+from fleetagent.agent.counting import measure
 from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
-from fleetagent.domain.compaction import Compaction, FeedbackSize, RunSize, plan
+from fleetagent.domain.compaction import UNMASKED_RUNS, Compaction, FeedbackSize, RunSize, masking_pays, plan
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.records import RunReport
 from fleetagent.domain.summary import RunNote, acceptable_summary, digest, summary_request
@@ -46,8 +47,10 @@ class Compact:
 
     async def __call__(self, transcript: Transcript, model: Model, *, within_a_run: bool) -> None:
         """Make room if the next request needs it. `ContextFull` when there is none to make."""
+        await measure(transcript, model, within_a_run=within_a_run)
         budget, projected = transcript.budget, transcript.projected()
-        if projected <= (budget.within_a_run if within_a_run else budget.before_a_run):
+        fits = projected <= (budget.within_a_run if within_a_run else budget.before_a_run)
+        if fits and (within_a_run or not masking_pays(_maskable(transcript), projected, budget)):
             return
         if not transcript.compacted:
             chosen = _planned(transcript, within_a_run=within_a_run, overflowed=False)
@@ -85,7 +88,8 @@ class Compact:
         transcript.history = tuple(m for m in transcript.history if m.seq not in gone)
         transcript.masked_before_run = max(transcript.masked_before_run, chosen.masked_before_run)
         transcript.summary = made.text if made else transcript.summary
-        transcript.anchor = None  # it counted what is no longer there
+        transcript.forget_anchors()
+        await measure(transcript, model, within_a_run=True)
         after = transcript.projected()
         method = made.method if made else "Masked"
         await self._conversation.compact(
@@ -115,10 +119,10 @@ class Compact:
             count=count,
             required_ids=ids,
         )
-        request = transcript.summary_request(system, user)
         try:
+            request = transcript.summary_request(system, user)
             reply = await ask(transcript, model, request, request_estimate(request.messages, (), count))
-        except (ModelFailed, PromptTooLong, BadPrompt) as error:
+        except (ModelFailed, PromptTooLong, BadPrompt, ContextFull) as error:
             return _digest(transcript, runs, str(error))
         because = acceptable_summary(
             reply, source_tokens=count(user), cap_tokens=budget.summary_cap, required_ids=ids, count=count
@@ -153,6 +157,15 @@ def _planned(transcript: Transcript, *, within_a_run: bool, overflowed: bool) ->
         within_a_run=within_a_run,
         overflowed=overflowed,
     )
+
+
+def _maskable(transcript: Transcript) -> float:
+    """About what masking would free: cheap to know, for it is asked in every run."""
+    history = [m for m in transcript.history if m.run_id >= transcript.masked_before_run]
+    newest = sorted({m.run_id for m in history})[-UNMASKED_RUNS:]
+    old = (m for m in history if m.kind in {Kind.OBSERVATION, Kind.TOOL_RESULT} and m.run_id not in newest)
+    shown = (m.content if m.history_content is None else m.history_content for m in old)
+    return sum(map(transcript.count, shown)) * transcript.calibration.ratio
 
 
 def _would_help(transcript: Transcript, chosen: Compaction) -> bool:

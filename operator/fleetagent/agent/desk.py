@@ -54,6 +54,18 @@ class Desk:
     wakes_changed: int = 0
     alerts_raised: int = 0
     tools_failed: int = 0
+    """Whatever the model asked for and did not get: such a run is never quiet."""
+    calls_unusable: int = 0
+    """Those of them that no tool ever saw: broken, cut off, wrongly typed or of an unknown name."""
+    last_unusable: str = ""
+    calls_from_text: int = 0
+    """Calls that the server left in the text or the reasoning: its tool parser does not fit the model."""
+
+    def unusable(self, because: str) -> None:
+        """Count a call that can't be executed at all."""
+        self.tools_failed += 1
+        self.calls_unusable += 1
+        self.last_unusable = because
 
     async def facts(self, offer_now: Offer | None, stop: str | None) -> Facts:
         """Read the world again: an action is judged by what is true now, not by what the model saw."""

@@ -15,6 +15,7 @@ from typing import Any
 from fleetagent.agent.clock import Now
 from fleetagent.agent.lease import kept
 from fleetagent.agent.observe import Observe
+from fleetagent.agent.pruning import Pruning
 from fleetagent.agent.report import Known, Report
 from fleetagent.agent.served import REMEMBERED, Served, wants_reset
 from fleetagent.agent.subject import Subject, label_prefix, spec_hash
@@ -42,6 +43,7 @@ class Keeping:
     served: Served
     turn: Turn
     report: Report
+    prune: Pruning
     now: Now
     look_every: timedelta
     """How old the picture of the fleet may be while no run is due."""
@@ -176,6 +178,7 @@ class Keeper:
         if self._looked_at is None or self._k.now() - self._looked_at >= self._k.look_every:
             await self._look_at_the_fleet(subject, lease)
         await self._tell(subject, lease, wakes, what.look_again_at)
+        await self._k.prune(self.key, lease, subject.spec.retention, busy=lambda: self._busy(what.look_again_at))
         await self._k.agents.release(lease)
         self._lease = None
         return what.look_again_at
@@ -323,6 +326,9 @@ class Keeper:
         self._known.hear_of(subject, last)
         await self._k.report(subject, self._known, last=last, wakes=wakes, next_run_at=next_run_at, now=now)
         self._untold = False
+
+    def _busy(self, due_at: datetime | None) -> bool:
+        return self._nudged.is_set() or (due_at is not None and self._k.now() >= due_at)
 
     def _note(self, finding: Finding) -> None:
         others = tuple(p for p in self._known.health.problems if p.type != finding.type)

@@ -2,26 +2,24 @@
 
 import asyncio
 import json
-from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from fleetagent.agent.ask import BAD_REPLY, ask
 from fleetagent.agent.compact import Compact
+from fleetagent.agent.counting import counted
 from fleetagent.agent.desk import Desk
+from fleetagent.agent.progress import Progress
 from fleetagent.agent.toolbox import Toolbox
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.calls import CUT_OFF, NO_ANSWER, Call, normalise
+from fleetagent.domain.calls import NO_ANSWER, Call, normalise, told_beside
 from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.model import Reply
+from fleetagent.domain.model import CallsFrom, Reply
 from fleetagent.errors import ModelFailed, PromptTooLong
 from fleetagent.ports import Model
 
 MOST_ROUNDS = 12
-MOST_SAME_CALLS = 3
-MOST_CUT_OFF = 1
-CUT_OFF_TWICE = "the model's answer was cut off twice: raise spec.model.maxOutputTokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +53,28 @@ class Loop:
             return _stuck(f"the run took longer than {minutes:g} min and was ended")
 
     async def _rounds(self, desk: Desk, transcript: Transcript, model: Model) -> Ending:
-        times_cut_off = 0
-        made: Counter[str] = Counter()
+        progress = Progress()
         for round_no in range(1, MOST_ROUNDS + 1):
             await self._compact(transcript, model, within_a_run=round_no > 1)
             reply = await self._reply(transcript, model)
             message, calls = normalise(reply, transcript.run.run_id, round_no)
             await transcript.add([message])
-            if not calls and not reply.cut_off:
-                return _answered(message)
-            times_cut_off += reply.cut_off
-            await self._go_on(desk, transcript, calls)
-            if times_cut_off > MOST_CUT_OFF:
-                return _stuck(CUT_OFF_TWICE)
-            made.update({f"{c.name} {json.dumps(c.arguments, sort_keys=True)}" for c in calls})
-            if made and max(made.values()) > MOST_SAME_CALLS:
-                return _stuck(f"the same call was made {MOST_SAME_CALLS + 1} times")
+            desk.calls_from_text += len(calls) if reply.calls_from is not CallsFrom.CALLS else 0
+            text, said = verdict_in(message.content)
+            note = told_beside(reply, has_verdict=said is not None)
+            if not calls and note is None:
+                return _answered(message, text, said)
+            unusable = desk.calls_unusable
+            await self._go_on(desk, transcript, progress.within_limit(calls), note)
+            because = progress.stuck_after(
+                calls,
+                cut_off=reply.cut_off,
+                unusable=desk.calls_unusable - unusable,
+                effects=desk.pulse.launches_this_run + desk.pulse.stops_this_run,
+                last=desk.last_unusable,
+            )
+            if because is not None:
+                return _stuck(because)
         return _stuck(f"no end after {MOST_ROUNDS} rounds")
 
     async def _reply(self, transcript: Transcript, model: Model) -> Reply:
@@ -82,21 +86,25 @@ class Loop:
             await self._compact.after_overflow(transcript, model, refusal)
             estimated = transcript.estimate()
             reply = await ask(transcript, model, transcript.request(), estimated)
-        await transcript.counted(reply, estimated)
+        await counted(transcript, reply, estimated)
         return reply
 
-    async def _go_on(self, desk: Desk, transcript: Transcript, calls: tuple[Call, ...]) -> None:
-        """Answer the calls; an answer that was cut off before it had any is answered as well."""
+    async def _go_on(self, desk: Desk, transcript: Transcript, calls: tuple[Call, ...], note: str | None) -> None:
+        """Answer the calls in order, then say what of the answer was no call; that is no quiet run either."""
         if calls:
             await transcript.add_results([(c.id, await self._toolbox.answer(desk, c)) for c in calls])
-        else:
-            await transcript.add([Message(transcript.run.run_id, Kind.NUDGE, "user", f"({CUT_OFF})")])
+        if note is not None:
+            desk.tools_failed += 1
+            if not calls:
+                desk.last_unusable = note
+            await transcript.add([Message(transcript.run.run_id, Kind.NUDGE, "user", f"({note})")])
 
 
-def _answered(message: Message) -> Ending:
+def _answered(message: Message, text: str, said: dict[str, bool] | None) -> Ending:
     if message.content == NO_ANSWER:
-        raise ModelFailed(BAD_REPLY, "the model answered with thoughts alone: neither words nor a call")
-    text, said = verdict_in(message.content)
+        raise ModelFailed(
+            BAD_REPLY, "the model answered with nothing, or with thoughts alone: neither words nor a call"
+        )
     return Ending(done=True, text=text, verdict_said=said)
 
 

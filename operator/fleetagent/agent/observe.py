@@ -47,7 +47,17 @@ class Observe:
         )
         if isinstance(fleet, Fleet):
             await self._tell_overrun(subject, fleet, pulse)
-        return Observation(now, fleet, demand, target, pulse.usd_spent_today, pulse.open_alerts, problem), pulse
+        seen = Observation(
+            at=now,
+            fleet=fleet,
+            demand=demand,
+            target=target,
+            usd_spent_today=pulse.usd_spent_today,
+            open_alerts=pulse.open_alerts,
+            launch_problem=problem,
+            alerts=pulse.alerts,
+        )
+        return seen, pulse
 
     async def fleet(self, subject: Subject, lease: Lease) -> Fleet | FleetUnknown:
         """One look at the market, by way of the lifecycle."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.fleet import Fleet
-from fleetagent.domain.observation import Observation
-from fleetagent.domain.records import Alert, Outcome, Pulse, RunReport
+from fleetagent.domain.observation import Alert, Observation
+from fleetagent.domain.records import Outcome, Pulse, RunReport
 from fleetagent.domain.resource import (
     Condition,
     FleetAgentStatus,
@@ -53,7 +53,7 @@ class Known:
         problem = None
         if failing and last.outcome == Outcome.FAILED and last.reason and last.error:
             problem = (last.reason, last.error)
-        asked = not failing and subject.record.session.context_tokens is not None
+        asked = not failing and subject.record.session.estimated_tokens is not None
         self.health = Health(problem, asked, self.health.problems, Outcome(last.outcome), last.error)
         self.health_of_run = last.run_id
         self.conditions = ()  # another process may have written newer ones than we remember
@@ -78,7 +78,9 @@ class Report:
         """Write the status unless it says what it said before (a new `observedAt` alone is no change)."""
         meta = subject.agent.metadata
         before = known.conditions or subject.agent.status.conditions
-        health = replace(known.health, feedback_dropped=subject.record.session.feedback_dropped)
+        session = subject.record.session
+        counts = session.counts if session.counts and session.counts.endpoint == subject.endpoint else None
+        health = replace(known.health, feedback_dropped=session.feedback_dropped, counts=counts)
         found = findings(subject.spec, known.seen, health, now, before)
         known.conditions = merged(before, found, now, meta.generation)
         await self._announce(meta, before, known.conditions)

@@ -7,7 +7,7 @@ from fleetagent.agent.planning import offers_for
 from fleetagent.agent.subject import spec_hash
 from fleetagent.domain.capacity import usd_per_proof
 from fleetagent.domain.fleet import Offer
-from fleetagent.domain.observation import fingerprint
+from fleetagent.domain.observation import Standing, fingerprint
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import BadResource, TryLater
 
@@ -23,7 +23,10 @@ async def nothing_new(desk: Desk) -> bool:
     schedule, quiet, seen = desk.subject.spec.schedule, desk.subject.record.quiet, desk.seen
     if not schedule.skip_unchanged or quiet is None or desk.run.calls.kinds != (Trigger.SCHEDULE,):
         return False
-    longest = schedule.max_quiet if seen.on_target else min(schedule.max_quiet, LONGEST_OFF_TARGET)
+    if desk.pulse.waiting:
+        return False
+    on_target = seen.standing is Standing.ON
+    longest = schedule.max_quiet if on_target else min(schedule.max_quiet, LONGEST_OFF_TARGET)
     if desk.services.now() - quiet.at >= longest:
         return False
     return await looks(desk) == quiet.fingerprint
@@ -32,7 +35,7 @@ async def nothing_new(desk: Desk) -> bool:
 async def looks(desk: Desk) -> str | None:
     """What the world looks like now, as a fingerprint; None when that may not count as unchanged later."""
     best: tuple[str, ...] = ()
-    if desk.seen.on_target is False:
+    if desk.seen.standing is Standing.BELOW:
         try:
             best = _best(await offers_for(desk))
         except (TryLater, BadResource):

@@ -4,8 +4,6 @@ import json
 import logging
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import Tool
 from fleetagent.domain.calls import Call
@@ -25,17 +23,14 @@ class Toolbox:
     async def answer(self, desk: Desk, call: Call) -> str:
         """The tool's result as compact JSON, or an error that says what to do instead."""
         if call.problem is not None:
-            return _error(call.problem + self._hint(call))
+            return self._unusable(desk, call.problem + self._hint(call))
         tool = self._tools.get(call.name)
         if tool is None:
-            return _error(f"There is no tool named {clean(call.name, 64)!r}.{self._hint(call)}")
-        given = call.arguments or {}
-        if set(given) == {"arguments"} and isinstance(given["arguments"], dict):
-            given = given["arguments"]  # some templates wrap them once more
+            return self._unusable(desk, f"There is no tool named {clean(call.name, 64)!r}.{self._hint(call)}")
         try:
-            arguments = tool.arguments.model_validate(given)
-        except ValidationError as error:
-            return _error(f"{call.name}: {_first(error)}; nothing was done")
+            arguments = tool.read(call.arguments or {})
+        except ValueError as error:
+            return self._unusable(desk, f"{call.name}: {error}; nothing was done")
         try:
             result = await tool.answer(desk, arguments, call.id)
         except Unclear as doubt:
@@ -47,14 +42,14 @@ class Toolbox:
             return _error(f"{call.name} is not possible now: {error}")
         return json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=str)
 
+    def _unusable(self, desk: Desk, sentence: str) -> str:
+        log.warning("%s run %s: a call was not executed: %s", desk.subject.key, desk.run.run_id, clean(sentence, 300))
+        desk.unusable(clean(sentence, 300))
+        return _error(sentence)
+
     def _hint(self, call: Call) -> str:
         return "" if call.name in self._tools else f" The tools are: {', '.join(self._tools)}."
 
 
 def _error(sentence: str) -> str:
     return json.dumps({"ok": False, "error": clean(sentence, 600)}, ensure_ascii=False, separators=(",", ":"))
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'arguments'}: {first['msg']}"

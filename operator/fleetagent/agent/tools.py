@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fleetagent.agent.acting import launch, stop
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.planning import offers_for, plan
+from fleetagent.domain.arguments import compact
 from fleetagent.domain.capacity import capacity, offer_rate, usd_per_proof
+from fleetagent.domain.declared import as_declared, names, unknown_names
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown, Offer
 from fleetagent.domain.model import JsonObject
@@ -24,23 +26,32 @@ MOST_OFFERS_SHOWN = 15
 
 
 class Arguments(BaseModel):
-    """What every tool's arguments have in common: numbers may come as texts, unknown keys are ignored."""
+    """What every tool's arguments have in common. Types are exact here: `domain/declared` has read texts before.
 
-    model_config = ConfigDict(coerce_numbers_to_str=True, extra="ignore", str_strip_whitespace=True)
+    Unknown keys are ignored by what only looks or notes; see `EffectArguments` for what acts.
+    """
+
+    model_config = ConfigDict(strict=True, extra="ignore", str_strip_whitespace=True)
 
 
 class Nothing(Arguments):
     """No arguments."""
 
 
-class LaunchArguments(Arguments):
+class EffectArguments(Arguments):
+    """What acts refuses unknown keys: a `count` or `dry_run` that is ignored is not what the model meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class LaunchArguments(EffectArguments):
     """One machine to rent."""
 
     offer_id: str = Field(min_length=1, max_length=40, description="id of an offer shown in this run")
     reason: str = Field("", max_length=500, description="why, in one sentence")
 
 
-class StopArguments(Arguments):
+class StopArguments(EffectArguments):
     """One machine to destroy."""
 
     instance_id: str = Field(min_length=1, max_length=100, description="id of one of your instances")
@@ -89,10 +100,23 @@ class Tool:
             "function": {"name": self.name, "description": self.description, "parameters": schema},
         }
 
+    def read(self, given: JsonObject) -> Arguments:
+        """The valid arguments. `ValueError`, a sentence that names the argument, for anything else."""
+        function = self.schema()["function"]
+        fitted = as_declared(given, function)
+        unknown = unknown_names(fitted, function)
+        if unknown and self.arguments.model_config.get("extra") == "forbid":
+            raise ValueError(f"there is no argument {', '.join(unknown)}; it takes {', '.join(names(function))}")
+        try:
+            return self.arguments.model_validate_json(compact(fitted))  # strictly JSON's types: a list may be a tuple
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
 
 def _lean(prop: JsonObject) -> JsonObject:
     """Bounds and titles are checked by us; in the prompt they would cost tokens in every request."""
-    return {key: value for key, value in prop.items() if key in {"type", "description", "enum"}}
+    return {key: value for key, value in prop.items() if key in {"type", "anyOf", "description", "enum"}}
 
 
 async def get_fleet(desk: Desk, _: Nothing, __: str) -> JsonObject:

@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fleetagent.agent.subject import Subject
+from fleetagent.domain.counting import Counts
 from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.model import JsonObject, ModelRequest, Reply
-from fleetagent.domain.money import model_usd
+from fleetagent.domain.model import JsonObject, ModelRequest
 from fleetagent.domain.prompt import system_prompt
 from fleetagent.domain.records import Run, Spent
-from fleetagent.domain.resource import TokenPrices
 from fleetagent.domain.strict import violations
 from fleetagent.domain.text import clean, cut
 from fleetagent.domain.transcript import repair, wire
 from fleetagent.domain.window import (
-    Anchor,
     Budget,
     Calibration,
     Count,
@@ -23,13 +21,14 @@ from fleetagent.domain.window import (
     request_estimate,
     rooms_for_tool_results,
 )
-from fleetagent.errors import BadPrompt
+from fleetagent.errors import BadPrompt, ContextFull
 from fleetagent.ports import Conversation
 
 SUMMARY_HEAD = "Summary of earlier runs, written by the program or by you:\n"
 SHARE_FOR_TOOL_RESULTS = 4  # a quarter of the budget is kept free for what the tools will answer
-SMALLEST_WINDOW = 2_000
-"""A server that says its window is smaller than the smallest budget allowed is not believed."""
+LEAST_REPLY = 256
+"""An answer with less room than this is mostly cut off."""
+SURE_PERCENT = 2  # a projection of which no more was never counted is as good as a count
 
 
 def budget_of(subject: Subject, window: int | None = None) -> Budget:
@@ -55,13 +54,19 @@ class Transcript:
     summary: str
     masked_before_run: int
     calibration: Calibration
-    anchor: Anchor | None = None
+    counts: Counts
     window: int | None = None
-    """The server's own window, once it has refused a request and named one that is smaller than the budget."""
+    """The server's own window, where it is known to be smaller than the budget."""
     compacted: bool = False
     overflowed: bool = False
     mine: list[Message] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
+    exchanged_tokens: int = 0
+    """Our estimate of what was exchanged in the prompt since the server counted it last."""
+    counted_rows: int = 0
+    """How many messages of this run the server had counted by then."""
+    _made: "tuple[object, tuple[JsonObject, ...], int] | None" = None
+    """What the messages were made of when they were made last, the messages, their estimate."""
 
     @property
     def budget(self) -> Budget:
@@ -78,45 +83,103 @@ class Transcript:
 
     def messages(self) -> tuple[JsonObject, ...]:
         """The exact messages for the server; the same rows always give the same bytes."""
-        return self._shown(self.mine, self.run.run_id)
+        return self._counted_messages()[0]
 
     def estimate(self) -> int:
         """Our count of the next request, schemas and template included."""
-        return request_estimate(self.messages(), self.tools, self.count)
+        return self._counted_messages()[1]
+
+    def _counted_messages(self) -> tuple[tuple[JsonObject, ...], int]:
+        rows = (self.history, tuple(self.mine), self.summary, self.masked_before_run)
+        if self._made is None or self._made[0] != rows:  # asked for several times a request, and made once
+            messages = self._shown(self.mine, self.run.run_id)
+            self._made = rows, messages, request_estimate(messages, self.tools, self.count)
+        return self._made[1:]
 
     def projected(self) -> int:
         """What the server will count."""
-        return self.calibration.project(self.estimate(), self.anchor)
+        estimated = self.estimate()
+        return self.calibration.project(estimated, self.counts.anchor(estimated, self.run.run_id))
+
+    def is_sure(self, most: int) -> bool:
+        """Whether the projection can tell that the next request takes no more, or that it does take more."""
+        estimated = self.estimate()
+        anchor = self.counts.anchor(estimated, self.run.run_id)
+        if anchor is None:
+            return False
+        projected, doubt = self.projected(), self._doubt()
+        uncounted = abs(estimated - anchor.estimated) + self.exchanged_tokens
+        nearly_all_counted = uncounted * 100 <= SURE_PERCENT * estimated
+        return nearly_all_counted or not projected - doubt <= most <= projected + doubt
+
+    def _doubt(self) -> int:
+        estimated = self.estimate()
+        anchor = self.counts.anchor(estimated, self.run.run_id)
+        frames = sum(1 + len(m.tool_calls) for m in self.mine[self.counted_rows :])
+        return self.calibration.doubt(estimated, anchor, exchanged=self.exchanged_tokens, frames=frames)
 
     def next_projected(self, *, without_mine: bool) -> int:
-        """What the server will count of the next run's prompt, before that run adds anything."""
-        rows = self._shown(() if without_mine else self.mine, self.run.run_id + 1)
-        return self.calibration.project(request_estimate(rows, self.tools, self.count), self.anchor)
+        """What the server will count of the next run's first request, should it see about what this one saw."""
+        next_run = self.run.run_id + 1
+        seen = [replace(m, run_id=next_run) for m in self.mine if m.kind is Kind.OBSERVATION]
+        rows = self._shown([*(() if without_mine else self.mine), *seen], next_run)
+        estimated = request_estimate(rows, self.tools, self.count)
+        return self.calibration.project(estimated, self.counts.anchor(estimated, next_run))
 
     def request(self) -> ModelRequest:
-        """The next request; `BadPrompt` if, against all care, a strict server would refuse it."""
+        """The next request. `BadPrompt` if, against all care, a strict server would refuse it; `ContextFull`."""
         messages = self.messages()
         if found := violations(messages):
             raise BadPrompt(f"the prompt is not valid and was not sent: {'; '.join(found[:3])}")
-        return self._asking(messages, self.tools, may_call_tools=True)
+        return self._asking(messages, self.tools, self.projected(), self._doubt(), may_call_tools=True)
+
+    def request_to_count(self) -> ModelRequest:
+        """The next request as far as its prompt goes, whether it fits or not."""
+        return self._asking(self.messages(), self.tools, 0, 0, may_call_tools=True)
 
     def summary_request(self, system: str, user: str) -> ModelRequest:
-        """A request for a summary, apart from the conversation."""
+        """A request for a summary, apart from the conversation. `ContextFull` if it leaves no room for one."""
         messages = ({"role": "system", "content": system}, {"role": "user", "content": user})
-        return self._asking(messages, (), may_call_tools=False)
+        estimated = request_estimate(messages, (), self.count)
+        projected, doubt = self.calibration.project(estimated), self.calibration.doubt(estimated)
+        return self._asking(messages, (), projected, doubt, may_call_tools=False)
 
     def _asking(
-        self, messages: tuple[JsonObject, ...], tools: tuple[JsonObject, ...], *, may_call_tools: bool
+        self,
+        messages: tuple[JsonObject, ...],
+        tools: tuple[JsonObject, ...],
+        projected: int,
+        doubt: int,
+        *,
+        may_call_tools: bool,
     ) -> ModelRequest:
-        model = self.subject.spec.model
+        """Prompt and answer together never pass the budget: the answer gives way, down to the least that is of use."""
+        model, budget = self.subject.spec.model, self.budget
+        left, least = budget.total - projected, min(budget.reply, LEAST_REPLY)
+        if left < least:
+            what = "the model server's window" if self.window is not None else "spec.context.tokenBudget"
+            raise ContextFull(
+                f"the prompt needs about {projected} of the {budget.total} tokens of {what} and leaves no room for a "
+                "reply: raise it, or shorten spec.instructions"
+            )
+        most = max(left - doubt, least)
         return ModelRequest(
             messages=messages,
             tools=tools,
-            max_output_tokens=self.budget.reply,
+            max_output_tokens=min(budget.reply, most),
             timeout=model.timeout,
             may_call_tools=may_call_tools,
             parameters=model.parameters or {},
+            most_output_tokens=most,
         )
+
+    def forget_anchors(self) -> None:
+        """What the server has counted is not what would be sent now."""
+        self.counts = self.counts.without_anchors()
+
+    def was_counted(self) -> None:
+        """Nothing in the prompt is uncounted now."""
+        self.exchanged_tokens, self.counted_rows = 0, len(self.mine)
 
     async def add(self, messages: Sequence[Message]) -> None:
         """Store this run's messages, then show them."""
@@ -153,57 +216,12 @@ class Transcript:
             if excess <= 0:
                 return
             if message.kind is Kind.TOOL_RESULT:
-                room = self.count(message.content) - math.ceil(excess / self.calibration.ratio)
-                self.mine[place] = replace(message, content=fit_tool_result(message.content, max(room, 0), self.count))
+                room = self.count(message.content) - math.ceil(excess / self.calibration.of_a_tail)
+                shorter = replace(message, content=fit_tool_result(message.content, max(room, 0), self.count))
+                self.exchanged_tokens += self.count(message.content) + self.count(shorter.content)
+                self.mine[place] = shorter
 
     def results_projected(self) -> int:
         """What this run's tool results take of the next request: so much could still be shown shorter."""
         tokens = sum(self.count(m.content) for m in self.mine if m.kind is Kind.TOOL_RESULT)
-        return math.ceil(tokens * self.calibration.ratio)
-
-    def learn_window(self, limit_tokens: int | None) -> None:
-        """Believe a server that refused a request for its length and named a window below the budget."""
-        if limit_tokens is not None and SMALLEST_WINDOW <= limit_tokens < self.budget.total:
-            self.window = limit_tokens
-
-    async def counted(self, reply: Reply, estimated: int) -> None:
-        """Learn from what the server counted; people see its figure, not ours."""
-        self.calibration = self.calibration.learn(estimated, reply.usage.prompt_tokens)
-        if reply.usage.prompt_tokens:
-            self.anchor = Anchor(reply.usage.prompt_tokens, estimated)
-        await self.conversation.count(
-            self.run,
-            reported=reply.usage.prompt_tokens,
-            estimated=estimated,
-            endpoint=self.subject.endpoint,
-            ratio=self.calibration.ratio,
-        )
-
-    async def pay(self, reply: Reply, estimated: int) -> None:
-        """Book what one answer cost as soon as it is there: a run that is cut off has paid for it, too.
-
-        Where the server did not count, our estimate stands in: unknown is not free.
-        """
-        usage = reply.usage
-        spoken = [reply.text, reply.reasoning, *(f"{call.name}{call.arguments}" for call in reply.calls)]
-        tokens_in = usage.prompt_tokens or estimated
-        tokens_out = usage.completion_tokens or sum(map(self.count, spoken))
-        cached = usage.cached_tokens or 0
-        bill = _bill(self.subject.spec.model.usd_per_million_tokens, tokens_in, cached, tokens_out)
-        self.spent += replace(bill, model_calls=0)  # the call was counted when it was made
-        await self.conversation.book(self.run, bill)
-
-
-def _bill(prices: TokenPrices | None, tokens_in: int, cached: int, tokens_out: int) -> Spent:
-    bill = Spent(model_calls=1, tokens_in=tokens_in, tokens_out=tokens_out, tokens_cached=cached)
-    if prices is None:
-        return bill
-    usd = model_usd(
-        tokens_in,
-        cached,
-        tokens_out,
-        input_price=prices.input,
-        cached_price=prices.cached_input,
-        output_price=prices.output,
-    )
-    return replace(bill, usd=usd)
+        return math.ceil(tokens * self.calibration.of_a_tail)

@@ -15,6 +15,7 @@ from fleetagent.adapters.cluster import KubernetesCluster
 from fleetagent.adapters.metrics import Metrics
 from fleetagent.adapters.model.client import model_http_client
 from fleetagent.adapters.postgres.agents import PostgresAgents
+from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.adapters.postgres.conversation import PostgresConversation
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.ledger import PostgresLedger
@@ -22,7 +23,7 @@ from fleetagent.adapters.postgres.runs import PostgresRuns
 from fleetagent.adapters.postgres.worker_tokens import token_hash
 from fleetagent.adapters.postgres.workers import PostgresWorkers
 from fleetagent.adapters.reach import Reach
-from fleetagent.adapters.tokens import TiktokenTokens
+from fleetagent.adapters.tokens import VOCABULARY, TiktokenTokens
 from fleetagent.adapters.vast.client import VastMarkets
 from fleetagent.adapters.vast.pacing import DEFAULT_LIMITS, NO_LIMITS, Pacer
 from fleetagent.adapters.vast.search import SearchMemory
@@ -35,6 +36,7 @@ from fleetagent.agent.keeper import Keeping
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.loop import Loop
 from fleetagent.agent.observe import Observe
+from fleetagent.agent.pruning import Pruning
 from fleetagent.agent.report import Report
 from fleetagent.agent.served import Served
 from fleetagent.agent.toolbox import Toolbox
@@ -125,7 +127,7 @@ def build(
         ledger=ledger,
         worlds=worlds,
         services=services,
-        compose=Compose(conversation, count, toolbox.schemas),
+        compose=Compose(conversation, count, toolbox.schemas, VOCABULARY),
         loop=Loop(toolbox, Compact(conversation, cluster, metrics), LONGEST_RUN),
         now=utc_now,
         renew_every=settings.lease / 3,
@@ -139,6 +141,7 @@ def build(
         served=Served(agents, runs, cluster),
         turn=turn,
         report=Report(cluster),
+        prune=Pruning(PostgresAudit(database), utc_now),
         now=utc_now,
         look_every=timedelta(seconds=settings.look_seconds),
         renew_every=settings.lease / 3,

@@ -6,16 +6,26 @@ from dataclasses import dataclass, field
 import httpx
 import httpx2
 
+from fleetagent.adapters.demand.curio import CurioSource
+from fleetagent.adapters.demand.dsn import read_dsn
 from fleetagent.adapters.demand.http import HttpSource
+from fleetagent.adapters.demand.prometheus import PrometheusSource
 from fleetagent.adapters.demand.static import StaticSource
 from fleetagent.adapters.metrics import MeteredModel, Metrics
 from fleetagent.adapters.model.client import OpenAIModel
-from fleetagent.adapters.model.payload import Habits
+from fleetagent.adapters.model.endpoints import Endpoints
 from fleetagent.adapters.reach import Reach
 from fleetagent.adapters.vast.client import VastMarkets
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.records import AgentKey
-from fleetagent.domain.resource import FleetAgent, HttpDemand, SecretKeyRef, StaticDemand
+from fleetagent.domain.resource import (
+    CurioDemand,
+    FleetAgent,
+    HttpDemand,
+    PrometheusDemand,
+    SecretKeyRef,
+    StaticDemand,
+)
 from fleetagent.errors import BadResource, Denied, TryLater
 from fleetagent.ports import Cluster, DemandSource, Market, Model
 
@@ -34,7 +44,8 @@ class RealWorlds:
     metrics: Metrics
     worker_url: str | None
     """Where machines of this installation report to; None: nowhere."""
-    habits: dict[tuple[str, str], Habits] = field(default_factory=dict)
+    endpoints: Endpoints = field(default_factory=Endpoints)
+    """What the model servers have taught us; agents with one server share it."""
     metered: dict[str, AgentKey] = field(default_factory=dict)
     """The agents (by uid) that metrics are kept of."""
     last_keys: dict[str, str] = field(default_factory=dict, repr=False)
@@ -62,11 +73,15 @@ class RealWorlds:
             case HttpDemand(url=url):
                 await self.reach.check(url, field="spec.demand.http.url", condition="DemandKnown")
                 return Named(HttpSource(self.http, url), "spec.demand.http.url")
-            case other:
-                name = type(other).__name__.removesuffix("Demand").lower()
-                raise BadResource(
-                    "DemandKnown", "NotBuiltYet", f"spec.demand.{name}: this version cannot read it; use http or static"
-                )
+            case PrometheusDemand(url=url, query=query):
+                await self.reach.check(url, field="spec.demand.prometheus.url", condition="DemandKnown")
+                return Named(PrometheusSource(self.http, url, query), "spec.demand.prometheus.url")
+            case CurioDemand(dsn_secret_ref=ref):
+                where = "spec.demand.curio.dsnSecretRef"
+                dsn = read_dsn(await self._secret(agent, ref, "DemandKnown", where))
+                for address in dsn.addresses:
+                    await self.reach.check(address, field=where, condition="DemandKnown")
+                return CurioSource(dsn)
 
     async def model(self, agent: FleetAgent) -> Model:
         """See `ports.Worlds.model`."""
@@ -75,8 +90,15 @@ class RealWorlds:
         key = None
         if spec.api_key_secret_ref is not None:
             key = await self._secret(agent, spec.api_key_secret_ref, "ModelAvailable", "spec.model.apiKeySecretRef")
-        habits = self.habits.setdefault((spec.base_url, spec.name), Habits())
-        model = OpenAIModel(base_url=spec.base_url, api_key=key, name=spec.name, http=self.model_http, habits=habits)
+        model = OpenAIModel(
+            base_url=spec.base_url,
+            api_key=key,
+            name=spec.name,
+            http=self.model_http,
+            habits=self.endpoints.habits(spec.base_url, spec.name),
+            gate=self.endpoints.gate(spec.base_url, key),
+            sizes=self.endpoints.sizes(spec.base_url, spec.name),
+        )
         meta = agent.metadata
         known_as = self.metered.setdefault(meta.uid, AgentKey(meta.namespace, meta.name))
         return MeteredModel(model, self.metrics, known_as)

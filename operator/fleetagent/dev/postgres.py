@@ -53,7 +53,7 @@ class EmbeddedPostgres:
         """Return once it takes connections. Its folder is a temporary one and is removed at the end."""
         servers = Servers.open("postgres")
         try:
-            user = _unprivileged_user() if os.geteuid() == 0 else None
+            user = unprivileged_user() if os.geteuid() == 0 else None
             package = installed_package()
             if user:
                 servers.folder.chmod(0o711)  # to be passed, not to be listed
@@ -112,7 +112,7 @@ class EmbeddedPostgres:
         return True
 
 
-def _unprivileged_user() -> tuple[int, int]:
+def unprivileged_user() -> tuple[int, int]:
     """Postgres refuses to run as root, and initdb wants a user that has a name."""
     try:
         nobody = pwd.getpwnam("nobody")

@@ -7,11 +7,13 @@ import sys
 
 from fleetagent.dev.binaries import find_binaries
 from fleetagent.dev.helm import find_helm
+from fleetagent.dev.pgbouncer import find_pgbouncer
 from fleetagent.errors import CannotStart
 
 if __name__ == "__main__":
     try:
         find_binaries()
         find_helm()
+        find_pgbouncer()
     except CannotStart as reason:
         sys.exit(f"error: {reason}")

@@ -2,12 +2,15 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.text import clean, cut
+from fleetagent.domain.text import clean, neutral
 
 _MAX_ARGUMENT_CHARS = 8_000
+_DIAGNOSIS_CHARS = 200
 _MAX_DEPTH = 20
 _MAX_DIGITS = 30
 
@@ -18,18 +21,25 @@ def parsed_arguments(text: str | None) -> JsonObject:
     `ValueError`, whose words finish the sentence "The arguments …", for everything else.
     """
     text = text or ""
-    if len(text) > _MAX_ARGUMENT_CHARS:
-        raise ValueError(f"are too long ({len(text):,} characters, at most {_MAX_ARGUMENT_CHARS:,})")
-    value = _decoded(text) if text.strip() else None
-    for _ in range(2):  # encoded twice, encoded three times
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            value = _decoded(value)
+    _check_length(text)
+    value = decoded(text) if text.strip() else None
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = decoded(value)
     if value is None or value == "":
         return {}
     if not isinstance(value, dict):
         raise ValueError("are not a JSON object")  # noqa: TRY004  # one way to say no to a text
-    arguments: JsonObject = _harmless(value)
+    arguments: JsonObject = harmless(value)
+    _check_length(compact(arguments))  # 1e15 and line breaks grow when they are written down again
     return arguments
+
+
+def stored_arguments(text: str) -> JsonObject:
+    """What the history shows for arguments that were stored once: themselves, or a diagnosis."""
+    try:
+        return parsed_arguments(text)
+    except ValueError:
+        return diagnosis(text)
 
 
 def compact(arguments: JsonObject) -> str:
@@ -38,20 +48,31 @@ def compact(arguments: JsonObject) -> str:
 
 
 def diagnosis(text: str | None) -> JsonObject:
-    """What stands in the history for arguments that no server would take back."""
-    return {"invalid_arguments": cut(clean(text or ""), 200)}
+    """What stands in the history for arguments that no server would take back; the call keeps the original."""
+    return {"invalid_arguments": neutral(text or "", _DIAGNOSIS_CHARS)}
 
 
-def _decoded(text: str) -> Any:
+def decoded(text: str) -> Any:
+    """The JSON value that the whole text spells; `ValueError`, words for "The arguments …", when there is none."""
+    with _in_words():
+        return _DECODER.decode(text)
+
+
+def decoded_at(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value that begins at `start`, and where it ends; `ValueError` as above."""
+    with _in_words():
+        return _DECODER.raw_decode(text, start)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > _MAX_ARGUMENT_CHARS:
+        raise ValueError(f"are too long ({len(text):,} characters, at most {_MAX_ARGUMENT_CHARS:,})")
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
     try:
-        return json.loads(
-            text,
-            strict=False,  # bare line breaks inside strings are common, and clear
-            object_pairs_hook=_without_repeats,
-            parse_constant=no_number,
-            parse_float=_finite,
-            parse_int=_short,
-        )
+        yield
     except json.JSONDecodeError as error:
         raise ValueError(f"are not valid JSON ({error})") from error
     except RecursionError as error:
@@ -79,12 +100,21 @@ def _short(digits: str) -> int:
     return int(digits) if len(digits) <= _MAX_DIGITS else int(no_number(f"{digits[:_MAX_DIGITS]}…"))
 
 
-def _harmless(value: Any, depth: int = 0) -> Any:
-    """The same value with clean strings, at most `_MAX_DEPTH` deep."""
+_DECODER = json.JSONDecoder(
+    strict=False,  # bare line breaks inside strings are common, and clear
+    object_pairs_hook=_without_repeats,
+    parse_constant=no_number,
+    parse_float=_finite,
+    parse_int=_short,
+)
+
+
+def harmless(value: Any, depth: int = 0) -> Any:
+    """The same value with clean strings, at most `_MAX_DEPTH` deep; `ValueError` for what is deeper."""
     if depth > _MAX_DEPTH:
         raise ValueError("are nested too deeply")
     if isinstance(value, dict):
-        return _without_repeats([(clean(key), _harmless(inner, depth + 1)) for key, inner in value.items()])
+        return _without_repeats([(clean(key), harmless(inner, depth + 1)) for key, inner in value.items()])
     if isinstance(value, list):
-        return [_harmless(inner, depth + 1) for inner in value]
+        return [harmless(inner, depth + 1) for inner in value]
     return clean(value) if isinstance(value, str) else value

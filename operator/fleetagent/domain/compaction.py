@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from fleetagent.domain.window import Budget
 
-_UNMASKED_RUNS = 2
+UNMASKED_RUNS = 2
+_SHARE_WORTH_MASKING = 6
+_SHARE_LEFT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,20 @@ def plan(
 ) -> Compaction | None:
     """What must leave so that the next request fits with room to spare; None: nothing must, or nothing is left to go.
 
+    A run that fits may still begin with masking: when old facts have become a good part of what each request costs.
     `runs` are finished ones, in any order. `fixed_tokens` is the estimate of all else: system, tools, summary (its
     own part again in `summary_tokens`), this run's messages. `overflowed`: the server refused this very request.
     """
     limit = budget.within_a_run if within_a_run else budget.before_a_run
-    if projected_tokens <= limit and not overflowed:
-        return None
     runs = sorted(runs, key=lambda r: r.run_id)
     estimated = fixed_tokens + sum(_shown(r, masked_before_run) for r in runs)
+    if projected_tokens <= limit and not overflowed:
+        return None if within_a_run else _early_masking(runs, projected_tokens, estimated, budget, masked_before_run)
     # A refusal proves that the request is larger than we thought.
     scale = max(projected_tokens, limit + 1 if overflowed else 0) / max(estimated, 1)
     fixed = math.ceil(fixed_tokens * scale)
     # Far below the limit, so that the next compaction is far away; if the fixed part is large, a third of the rest.
-    target = min(max(budget.total // 3, fixed + max(limit - fixed, 0) // 3), limit)
+    target = min(max(budget.total // _SHARE_LEFT, fixed + max(limit - fixed, 0) // 3), limit)
 
     masked = _mask_border(runs, masked_before_run)
     after_masking = fixed + math.ceil(sum(_shown(r, masked) for r in runs) * scale)
@@ -83,6 +86,24 @@ def plan(
     return _with_summary(runs, fixed, target, limit, scale, budget.feedback_cap, masked)
 
 
+def masking_pays(freed: float, projected: float, budget: Budget) -> bool:
+    """Whether old facts are masked although all fits: every request pays for them again, for months.
+
+    Each step costs the server its prefix cache, so it must free a lot, and leave as little as a compaction would.
+    """
+    return freed >= budget.total / _SHARE_WORTH_MASKING and projected - freed <= budget.total / _SHARE_LEFT
+
+
+def _early_masking(
+    runs: Sequence[RunSize], projected: int, estimated: int, budget: Budget, masked_before_run: int
+) -> Compaction | None:
+    masked = _mask_border(runs, masked_before_run)
+    freed = sum(_shown(r, masked_before_run) - _shown(r, masked) for r in runs) * projected / max(estimated, 1)
+    if not masking_pays(freed, projected, budget):
+        return None
+    return Compaction(masked, (), (), (), math.ceil(projected - freed))
+
+
 def _shown(run: RunSize, masked_before_run: int) -> int:
     return run.tokens_masked if run.run_id < masked_before_run else run.tokens_full
 
@@ -90,7 +111,7 @@ def _shown(run: RunSize, masked_before_run: int) -> int:
 def _mask_border(runs: Sequence[RunSize], masked_before_run: int) -> int:
     """Everything older than the newest two runs, in one step: each step costs the server its prefix cache."""
     ids = [r.run_id for r in runs if not r.is_only_feedback]
-    return max(masked_before_run, ids[-_UNMASKED_RUNS]) if len(ids) > _UNMASKED_RUNS else masked_before_run
+    return max(masked_before_run, ids[-UNMASKED_RUNS]) if len(ids) > UNMASKED_RUNS else masked_before_run
 
 
 def _with_summary(

@@ -31,6 +31,8 @@ class ToolCall:
     id: str
     name: str
     arguments: str
+    original: str | None = None
+    """What the model really wrote, where that could not be kept as a call: for the audit, never on the wire."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
-from fleetagent.domain.capacity import Capacity, Target, capacity_of
+from fleetagent.domain.capacity import Capacity, Target, capacity, capacity_of
 from fleetagent.domain.demand import Demand, DemandUnknown
-from fleetagent.domain.fleet import Fleet, FleetUnknown
+from fleetagent.domain.fleet import ON_THE_WAY, Fleet, FleetUnknown, Phase
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
 
@@ -19,6 +20,24 @@ class LaunchProblem:
 
     reason: str
     sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that a person should do something about; people name it `alert-<id>`."""
+
+    id: int
+    code: str
+    severity: str
+    message: str
+
+
+class Standing(StrEnum):
+    """Where the fleet stands, by what proves and what is on its way."""
+
+    BELOW = "below target"
+    ON = "on target"
+    ABOVE = "above target"  # a machine could go, and the whole target would still be met
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +51,8 @@ class Observation:
     usd_spent_today: Decimal
     open_alerts: int
     launch_problem: LaunchProblem | None = None
+    alerts: tuple[Alert, ...] = ()
+    """The newest of the open ones."""
 
     @property
     def capacity(self) -> Capacity | None:
@@ -44,6 +65,18 @@ class Observation:
         if self.capacity is None or self.target is None:
             return None
         return self.target.met_by(self.capacity)
+
+    @property
+    def standing(self) -> Standing | None:
+        """Below, on or above the effective target; None while fleet or demand is unknown."""
+        cap, target = self.capacity, self.target
+        if cap is None or target is None or not isinstance(self.fleet, Fleet):
+            return None
+        if not target.met_by(cap):
+            return Standing.BELOW
+        smallest = min(map(capacity, self.fleet.in_phase(Phase.PROVING, *ON_THE_WAY)), default=0.0)
+        could_go = cap.projected_proofs_per_hour - smallest >= target.proofs_per_hour
+        return Standing.ABOVE if could_go and cap.lasting > target.min_instances else Standing.ON
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +93,8 @@ def fingerprint(
 ) -> str | None:
     """A digest of all that could change the model's mind; None when something is unknown: that is never unchanged.
 
-    Rates are rounded to whole proofs per hour and money is left out: both move all the time and decide nothing while
-    the phases stand still. Off the target the best acceptable offers belong to it as well.
+    Rates are rounded to whole proofs per hour; money and the queue are left out: they move all the time and decide
+    nothing while the phases stand still. Below the target the best acceptable offers belong to it as well.
     """
     if not isinstance(seen.fleet, Fleet) or not isinstance(seen.demand, Demand):
         return None
@@ -71,11 +104,12 @@ def fingerprint(
         spec_hash,
         paused,
         seen.demand.active,
-        seen.on_target,
+        seen.standing,
         seen.open_alerts,
-        seen.launch_problem is None,
+        [a.id for a in seen.alerts],
+        seen.launch_problem and seen.launch_problem.reason,
         f"{seen.at:%Y-%m-%d}",
-        sorted((i.label, i.phase.value, round(i.measured_rate or 0)) for i in seen.fleet.instances),
+        sorted((i.label, i.phase.value, round(capacity(i))) for i in seen.fleet.instances),
         list(best_offers),
     ]
     return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()

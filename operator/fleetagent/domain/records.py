@@ -7,7 +7,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from fleetagent.domain.observation import Calls
+from fleetagent.domain.counting import Counts
+from fleetagent.domain.observation import Alert, Calls
+from fleetagent.domain.window import Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class SessionRecord:
     messages_in_prompt: int
     feedback_dropped: int = 0
     """People's messages that a compaction had no room for."""
+    counts: Counts | None = None
+    """What the server's counts told of it; None before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class AgentRecord:
     spec_hash: str | None
     next_scheduled_at: datetime | None
     account_id: str | None
-    calibration: Mapping[str, float]
+    calibration: Mapping[str, Calibration]
     quiet: Quiet | None
     model_failing_since: datetime | None
     session: SessionRecord
@@ -115,6 +119,8 @@ class Spent:
     tokens_out: int = 0
     tokens_cached: int = 0
     usd: Decimal = Decimal(0)
+    tokens_estimated: bool = False
+    """Whether an estimate of ours stands in for a count."""
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(
@@ -123,6 +129,7 @@ class Spent:
             self.tokens_out + other.tokens_out,
             self.tokens_cached + other.tokens_cached,
             self.usd + other.usd,
+            self.tokens_estimated or other.tokens_estimated,
         )
 
 
@@ -165,16 +172,6 @@ class RunReport:
     reason: str | None = None
     actions: "tuple[Action, ...]" = ()
     """What it did and was refused; where a report is asked for with them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """Something that a person should do something about; people name it `alert-<id>`."""
-
-    id: int
-    code: str
-    severity: str
-    message: str
 
 
 class ActionState(StrEnum):
@@ -258,3 +255,7 @@ class Pulse:
     host_rates: Mapping[HostKey, float] = field(default_factory=dict)
     """Proofs per hour that hosts made when they were measured, the mean of the last times."""
     open_alerts: int = 0
+    alerts: tuple[Alert, ...] = ()
+    """The newest of the open ones, as far as they are shown to the model."""
+    waiting: int = 0
+    """Actions that wait for somebody's approval."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
+from fleetagent.domain.counting import Counts
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown
 from fleetagent.domain.money import dollars, over_budget
@@ -37,6 +38,8 @@ class Health:
     last_error: str | None = None
     feedback_dropped: int = 0
     """People's messages of this session that a compaction had no room for."""
+    counts: Counts | None = None
+    """What the counts of the server and model that the spec names have told."""
 
 
 def findings(
@@ -59,7 +62,7 @@ def findings(
         _can_launch(seen),
         _on_target(seen),
         _within_budget(spec, seen),
-        _context_fits(health),
+        _context_fits(spec, health),
         _spec_honoured(spec),
     ]
     found = [mended.pop(f.type, f) for f in found]
@@ -148,16 +151,33 @@ def _within_budget(spec: FleetAgentSpec, seen: Observation | None) -> Finding:
     return Finding("WithinBudget", "True", "Affordable", figures)
 
 
-def _context_fits(health: Health) -> Finding:
+def _context_fits(spec: FleetAgentSpec, health: Health) -> Finding:
+    counts, budget = health.counts, spec.context.token_budget
     if health.last_outcome is Outcome.CONTEXT_FULL:
         sentence = health.last_error or "the prompt does not fit spec.context.tokenBudget: raise it"
         return Finding("ContextFits", "False", "ContextFull", sentence)
+    if counts is not None and counts.clip is not None:
+        sentence = (
+            f"the model server counted {counts.clip.reported} tokens in a prompt of about {counts.clip.projected}: it "
+            "cuts prompts off without a word, mostly in front, where role and limits stand. Serve the model with a "
+            "longer window (Ollama: num_ctx), or lower spec.context.tokenBudget to the window"
+        )
+        return Finding("ContextFits", "False", "PromptClipped", sentence)
+    if counts is not None and counts.window_tokens is not None and counts.window_tokens < budget:
+        sentence = (
+            f"spec.context.tokenBudget is {budget}, the model server's window {counts.window_tokens}: runs go on "
+            "within the window. Lower the budget to it, or serve the model with a longer one"
+        )
+        return Finding("ContextFits", "False", "WindowTooSmall", sentence)
     if health.feedback_dropped:
         sentence = (
             f"{health.feedback_dropped} older messages of the operator had to leave the prompt: say again what still "
             "holds, or put it in spec.instructions"
         )
         return Finding("ContextFits", "True", "FeedbackDropped", sentence)
+    if counts is not None and counts.uncounted:
+        sentence = "the model server counts no tokens: sizes, spend and limits of tokens go by our estimates"
+        return Finding("ContextFits", "True", "Estimated", sentence)
     return Finding("ContextFits", "True", "Fits", "the prompt fits its token budget")
 
 
@@ -169,17 +189,13 @@ def _spec_honoured(spec: FleetAgentSpec) -> Finding:
     missing = [
         (spec.mode is Mode.APPROVE, "spec.mode Approve", "actions are refused; nobody can approve them yet"),
         (spec.fallback is Fallback.CONTROLLER, "spec.fallback Controller", "it holds while the model fails"),
-        (spec.demand.curio is not None, "spec.demand.curio", "demand is unknown; use http or static"),
-        (spec.demand.prometheus is not None, "spec.demand.prometheus", "demand is unknown; use http or static"),
         (spec.alerts is not None, "spec.alerts", "alerts stay in status and Events"),
-        (_changed(spec, "retention"), "spec.retention", "nothing is pruned yet"),
         (_changed(spec, "approval_expiry"), "spec.approvalExpiry", "no action waits for approval yet"),
     ]
     said = [NOT_BUILT.format(field, instead) for asked, field, instead in missing if asked]
     if said:
         return Finding("SpecHonoured", "False", "NotBuiltYet", "; ".join(said))
-    said_of_all = "every field has its effect, but for retention: nothing is pruned"
-    return Finding("SpecHonoured", "True", "AllFields", said_of_all)
+    return Finding("SpecHonoured", "True", "AllFields", "every field has its effect")
 
 
 def _changed(spec: FleetAgentSpec, field: str) -> bool:

@@ -13,6 +13,12 @@ from fleetagent.domain.window import MESSAGE_OVERHEAD, REQUEST_OVERHEAD, Count, 
 
 _SHORTEST_SUMMARY_CHARS = 60
 _CHARS_OF_A_LINE = 2_000
+_NO_SUMMARY = re.compile(
+    r"\W*(?:(?:i(?:.m| am) )?(?:very |so )?(?:sorry|afraid|unable)\b|i (?:can(?:no|.)t|could not)\b"
+    r"|as an ai\b|unfortunately\b|(?:internal |server )?error\b|please (?:provide|send|share)\b)",
+    re.IGNORECASE,
+)
+"""How answers begin that are about the request and not about the runs."""
 _ROOM_FOR_A_NOTE = 20
 
 DIGEST_HEAD: Final = "Made by code from the ledger, newest run first:"
@@ -92,6 +98,7 @@ def acceptable_summary(
         "it calls a tool": bool(reply.calls),
         "it is empty": not text,
         "it is too short to be one": len(text) < _SHORTEST_SUMMARY_CHARS or "\n" not in text,
+        "it is an apology or an error": bool(_NO_SUMMARY.match(text)),
         "it holds thoughts or template tokens": bool(re.search(r"</?think>|<\||</?tool_call>", text)),
         f"it has {tokens} tokens, more than the {cap_tokens} allowed": tokens > cap_tokens,
         f"it is not much smaller than its source ({tokens} of {source_tokens} tokens)": tokens * 2 > source_tokens,

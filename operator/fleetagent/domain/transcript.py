@@ -1,24 +1,27 @@
 """Messages that are always valid on the wire, whatever a model said or a crash left behind.
 
-`calls.normalise` before storing, `repair` and `wire` when composing, `strict.violations` just before sending.
+The hygiene of the wire is one story in three places, all of them pure:
+`calls.normalise` before storing: a reply → what may be stored of it, and what of it may be executed;
+`transcript.repair` and `transcript.wire` when composing: whatever is stored → a valid sequence → the exact bytes;
+`strict.violations` just before sending: what the strictest servers would refuse, which must be nothing.
+They share `arguments` (the text of a call's arguments), `spoken` (words apart from thoughts) and `text` (the border
+for all text); `declared` fits a call's arguments to its tool, and `alternation` serves templates that want turns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
-from fleetagent.domain.arguments import compact, diagnosis, parsed_arguments
-from fleetagent.domain.calls import UNFIT, fit_name
+from fleetagent.domain.arguments import compact, stored_arguments
+from fleetagent.domain.calls import NOTHING_SAID, UNFIT, fit_name
 from fleetagent.domain.messages import Kind, Message, ToolCall
 from fleetagent.domain.model import JsonObject
+from fleetagent.domain.spoken import spoken
 from fleetagent.domain.strict import LONGEST_ID
 from fleetagent.domain.text import clean
 
 LEFT_OUT: Final = "[left out]"
-NOTHING_SAID: Final = "."
-"""The text beside tool calls when there is none to show. Some servers refuse null there, others the empty string,
-others lists; all take a short text. One dot costs a token, and a model that imitates it does no harm."""
-
 NO_RESULT: Final = "No result was recorded for this call: it may or may not have happened. Look before you repeat it."
 NO_OUTPUT: Final = "(no output)"
 OPENING: Final = "(What was said before this point is not shown.)"
@@ -46,13 +49,13 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
     for place, message in enumerate(known):
         if message.role == "tool" or not (message.content.strip() or message.tool_calls):
             continue
-        renamed = replace(message, tool_calls=tuple(_renamed(message.tool_calls, ids)))
+        renamed = _with(message, tool_calls=tuple(_renamed(message.tool_calls, ids)))
         if out and out[-1].role == renamed.role == "assistant":
             renamed = _merged(out.pop(), renamed)
         out.append(renamed)
         for index, call in enumerate(renamed.tool_calls):
             result = results.get((place, index)) or _no_result(message)
-            out.append(replace(result, tool_call_id=call.id))
+            out.append(_with(result, tool_call_id=call.id))
     if not out or out[0].role != "user":  # Qwen's template wants a user message, Mistral's wants it first
         out.insert(0, Message(out[0].run_id if out else 0, Kind.NUDGE, "user", OPENING))
     return tuple(out)
@@ -76,22 +79,33 @@ def wire(
 
 
 def _tidy(message: Message) -> Message:
-    """Its kind decides its role, its text is clean, its calls can be replayed."""
+    """Its kind decides its role, its text is clean and holds no thoughts, its calls can be replayed."""
     role = _ROLES[message.kind]
-    content = clean(message.content)
+    words = _words if role == "assistant" else clean
+    content = words(message.content)
     if role == "tool" and not content.strip():
         content = NO_OUTPUT
-    history = None if message.history_content is None else clean(message.history_content)
+    history = None if message.history_content is None else words(message.history_content)
     calls = tuple(_replayable(call) for call in message.tool_calls) if role == "assistant" else ()
+    tidied = role, content, history, calls
+    if (message.role, message.content, message.history_content, message.tool_calls) == tidied:
+        return message  # as almost every one is, each time that a request is composed
     return replace(message, role=role, content=content, history_content=history, tool_calls=calls)
 
 
+def _with(message: Message, **values: Any) -> Message:
+    """The message with these values; itself when it has them, as almost every one has: a copy costs ten times that."""
+    same = all(getattr(message, name) == value for name, value in values.items())
+    return message if same else replace(message, **values)
+
+
+def _words(text: str) -> str:
+    return spoken(clean(text))
+
+
+@lru_cache(maxsize=2_048)
 def _replayable(call: ToolCall) -> ToolCall:
-    try:
-        arguments = parsed_arguments(call.arguments)
-    except ValueError:
-        arguments = diagnosis(call.arguments)
-    return replace(call, name=fit_name(call.name), arguments=compact(arguments))
+    return replace(call, name=fit_name(call.name), arguments=compact(stored_arguments(call.arguments)))
 
 
 def _results_by_call(messages: Sequence[Message]) -> dict[tuple[int, int], Message]:
@@ -119,7 +133,7 @@ def _renamed(calls: Iterable[ToolCall], taken: set[str]) -> Iterator[ToolCall]:
             number += 1
             new = f"{good[:28] or 'call'}_{number}"
         taken.add(new)
-        yield replace(call, id=new)
+        yield call if new == call.id else replace(call, id=new)
 
 
 def _merged(first: Message, second: Message) -> Message:

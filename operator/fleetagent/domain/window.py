@@ -20,9 +20,16 @@ MESSAGE_OVERHEAD: Final = 5
 REQUEST_OVERHEAD: Final = 8
 """The generation prompt."""
 CAUTIOUS_RATIO: Final = 1.15
+SMALLEST_WINDOW: Final = 2_000
+"""A server that says its window is smaller than the smallest budget allowed is not believed."""
 _CALL_OVERHEAD = 10  # the frame of a call in the template
-_LOWEST_RATIO, _HIGHEST_RATIO = 0.6, 3.0
+LOWEST_RATIO: Final = 0.6
+"""No tokenizer is known that makes less of our prompts: a lower count is one of a prompt that was cut off."""
+HIGHEST_RATIO: Final = 3.0
 _WEIGHT_OF_THE_NEWEST = 0.3
+_LEAST_TAIL_TOKENS, _FULL_TAIL_TOKENS = 100, 500
+_FRAME_DOUBT = 10  # tokens
+_DOUBT = 0.1  # how far the ratio of one text may be from that of the whole
 _FEEDBACK_PERCENT = 15
 _CHARS_PER_TOKEN_AT_MOST = 16
 _NO_ROOM = "\n(There is no room for the rest.)"
@@ -59,33 +66,85 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One good request: what the server counted, and what we had estimated. Void after a compaction."""
+    """One request: what the server counted, and what we had estimated. Void after a compaction."""
 
     reported: int
     estimated: int
 
 
+def nearest(anchors: Sequence[Anchor], estimate_now: int) -> Anchor | None:
+    """The one from which there is least to estimate."""
+    return min(anchors, key=lambda a: abs(estimate_now - a.estimated), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far our estimate is off for one endpoint and model: a moving average of reported / estimated."""
+    """How far our estimate is off for one endpoint and model: moving averages of reported / estimated.
+
+    `ratio` is that of whole requests, with all that a template adds; `tail` that of what was added to one, where it is
+    known: on what is added to a request, a template's fixed text has no part.
+    """
 
     ratio: float = 1.0
     samples: int = 0
+    tail: float | None = None
+
+    @property
+    def of_a_tail(self) -> float:
+        """The ratio of what comes to a request, or leaves it."""
+        return self.ratio if self.tail is None else self.tail
 
     def learn(self, estimated: int, reported: int | None) -> "Calibration":
         """Take in one request; what a server did not count, or counted as zero, teaches nothing."""
         if not reported or reported < 0 or estimated <= 0:
             return self
-        seen = min(max(reported / estimated, _LOWEST_RATIO), _HIGHEST_RATIO)
         weight = _WEIGHT_OF_THE_NEWEST if self.samples else 1.0
-        return replace(self, ratio=self.ratio + weight * (seen - self.ratio), samples=self.samples + 1)
+        ratio = _moved(self.ratio, reported / estimated, weight)
+        return replace(self, ratio=ratio, samples=self.samples + 1)
+
+    def learn_tail(self, before: Anchor, now: Anchor) -> "Calibration":
+        """Take in what was added to a request; a few tokens say little, and nothing alone."""
+        added = now.estimated - before.estimated
+        if added < _LEAST_TAIL_TOKENS:
+            return self
+        weight = _WEIGHT_OF_THE_NEWEST * min(added / _FULL_TAIL_TOKENS, 1.0) if self.tail is not None else 1.0
+        return replace(self, tail=_moved(self.of_a_tail, (now.reported - before.reported) / added, weight))
 
     def project(self, estimate_now: int, anchor: Anchor | None = None) -> int:
         """What the server will count: its last figure and our estimate of the rest, else a careful guess."""
         if anchor is None:
             return math.ceil(estimate_now * max(self.ratio, CAUTIOUS_RATIO))
-        projected = anchor.reported + (estimate_now - anchor.estimated) * self.ratio
-        return math.ceil(max(projected, estimate_now * _LOWEST_RATIO))
+        projected = anchor.reported + (estimate_now - anchor.estimated) * self.of_a_tail
+        return math.ceil(max(projected, estimate_now * LOWEST_RATIO))
+
+    def expected(self, estimate_now: int, anchor: Anchor | None = None) -> float:
+        """The least that a server which counted as before would count; without the care that a guess needs."""
+        plain = estimate_now * self.ratio
+        if anchor is None:
+            return plain
+        return min(plain, anchor.reported + (estimate_now - anchor.estimated) * self.of_a_tail)
+
+    def at_least(self, ratio: float) -> "Calibration":
+        """Take in a proof that the server makes no less of our estimates than this."""
+        if ratio <= self.ratio:
+            return self
+        return replace(self, ratio=min(ratio, HIGHEST_RATIO), samples=max(self.samples, 1))
+
+    def doubt(self, estimate_now: int, anchor: Anchor | None = None, *, exchanged: int = 0, frames: int = 0) -> int:
+        """How many tokens more than projected it may be, for all we know: what was never counted is uncertain.
+
+        `exchanged` is the estimate of what went and what came in its place, `frames` the messages and calls that came:
+        what a template writes around each is anybody's guess.
+        """
+        if anchor is None:
+            likely_most = estimate_now * self.ratio * (1 + _DOUBT)
+            return max(math.ceil(likely_most) - self.project(estimate_now), 0)
+        uncounted = abs(estimate_now - anchor.estimated) + exchanged
+        return math.ceil((uncounted * _DOUBT + frames * _FRAME_DOUBT) * self.of_a_tail)
+
+
+def _moved(average: float, seen: float, weight: float) -> float:
+    return average + weight * (min(max(seen, LOWEST_RATIO), HIGHEST_RATIO) - average)
 
 
 def message_tokens(wire_message: JsonObject, count: Count) -> int:
@@ -112,7 +171,7 @@ def rooms_for_tool_results(
 
     Small results take what they need; large ones share the rest equally.
     """
-    left = int((budget.within_a_run - projected_tokens) / max(calibration.ratio, CAUTIOUS_RATIO))
+    left = int((budget.within_a_run - projected_tokens) / max(calibration.of_a_tail, CAUTIOUS_RATIO))
     left = max(left - MESSAGE_OVERHEAD * len(texts), 0)
     too_long = left * _CHARS_PER_TOKEN_AT_MOST
     wanted = [left if len(text) > too_long else min(count(text), left) for text in texts]

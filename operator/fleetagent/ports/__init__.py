@@ -3,12 +3,13 @@
 Adapters keep these promises.
 """
 
-from fleetagent.ports.memory import Agents, Conversation, Ledger, Runs
+from fleetagent.ports.memory import Agents, Audit, Conversation, Ledger, Runs
 from fleetagent.ports.telemetry import Meter
 from fleetagent.ports.world import Cluster, DemandSource, Market, Model, Tokens, Worlds
 
 __all__ = [
     "Agents",
+    "Audit",
     "Cluster",
     "Conversation",
     "DemandSource",

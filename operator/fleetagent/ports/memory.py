@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from fleetagent.domain.counting import Counts
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance
 from fleetagent.domain.messages import Message
+from fleetagent.domain.observation import Alert
 from fleetagent.domain.records import (
     Action,
     AgentKey,
     AgentRecord,
-    Alert,
     Conclusion,
     LaunchIntent,
     Lease,
@@ -24,8 +25,10 @@ from fleetagent.domain.records import (
     RunReport,
     Spent,
 )
+from fleetagent.domain.retention import Batch, Past, Place, TableSize
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 from fleetagent.domain.settle import Change
+from fleetagent.domain.window import Calibration
 
 
 class Agents(Protocol):
@@ -78,7 +81,7 @@ class Runs(Protocol):
     async def waiting(self, agent_id: int) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
         """Pending triggers in the order in which they came, pending wakes soonest first."""
 
-    async def interrupt_stale(self, lease: Lease) -> tuple[int, ...]:
+    async def interrupt_stale(self, lease: Lease) -> Place:
         """Close runs that a dead process left running; they give back their triggers (three times) and wakes."""
 
     async def claim(self, lease: Lease, now: datetime) -> Run:
@@ -133,8 +136,13 @@ class Conversation(Protocol):
     ) -> None:
         """One transaction: the messages that leave, the summary, the compaction's row."""
 
-    async def count(self, run: Run, *, reported: int | None, estimated: int, endpoint: str, ratio: float) -> None:
-        """Remember the backend's count of the last request beside our estimate of the same."""
+    async def count(
+        self, run: Run, *, reported: int | None, estimated: int, counts: Counts, calibration: Calibration
+    ) -> None:
+        """Remember the backend's count of the last request beside our estimate of the same, and what counts told.
+
+        Of a request that was not counted (`reported` None), the last count that there was stays with its estimate.
+        """
 
     async def book(self, run: Run, spent: Spent) -> None:
         """Book what one answer cost, at once and whatever becomes of the run; fenced by the lease alone."""
@@ -188,3 +196,17 @@ class Ledger(Protocol):
 
     async def fail_host(self, lease: Lease, instance: Instance, because: str, now: datetime) -> None:
         """Leave this machine's host out for a while that grows with each failure."""
+
+
+class Audit(Protocol):
+    """The past of all agents, as far as it is kept."""
+
+    async def prune(self, lease: Lease, what: Past, before: datetime, place: Place) -> Batch:
+        """Look at this agent's next rows, the oldest first, `()` for those; delete what is older than `before`.
+
+        At most 1,000 rows, in one short transaction. Kept at any age: what stands in the prompt, people's words of this
+        session, what waits, is open, lives or is not settled, and the newest run.
+        """
+
+    async def sizes(self) -> Mapping[str, TableSize]:
+        """Every table that grows, by its name."""

@@ -62,6 +62,15 @@ class Model(Protocol):
         refused for its shape. `BadPrompt`: nothing was sent. `BadResource`: key, model name, URL or quota.
         """
 
+    async def context_window(self) -> int | None:
+        """The window as the server names it, or named it when it refused a request; None while that is not known.
+
+        Never fails, and waits for no more than seconds; what was asked once is remembered.
+        """
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Exactly how many tokens this prompt is to the server, where it offers to count; None where not. As above."""
+
 
 class Tokens(Protocol):
     """Estimates token counts without asking anybody."""

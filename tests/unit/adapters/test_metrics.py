@@ -1,12 +1,13 @@
 """What Prometheus scrapes."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetagent.adapters.metrics import MeteredModel, Metrics
-from fleetagent.domain.model import ModelRequest, Reply, Usage
+from fleetagent.domain.model import CallsFrom, ModelRequest, NothingUsable, RawCall, Reply, Usage
 from fleetagent.domain.records import AgentKey
 from fleetagent.errors import BadReply, BadResource, FleetUnreadable, PromptTooLong, TryLater
 
@@ -26,6 +27,12 @@ class Scripted:
         if isinstance(line, Exception):
             raise line
         return line
+
+    async def context_window(self) -> int | None:
+        return 32_768
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        return len(request.messages)
 
 
 def a_reply(prompt: int | None, completion: int | None, cached: int | None) -> Reply:
@@ -79,6 +86,28 @@ async def test_a_reply_without_a_count_leaves_the_last_context_size_standing() -
     await model.reply(REQUEST)
 
     assert scraped(metrics)["fleetagent_context_tokens{name=porep,namespace=fleet}"] == 900
+
+
+async def test_tokens_of_an_answer_that_is_of_no_use_are_counted_too() -> None:
+    metrics = Metrics()
+    failure = NothingUsable("thoughts alone", a_reply(900, 500, None))
+
+    with pytest.raises(NothingUsable):
+        await MeteredModel(Scripted(failure), metrics, POREP).reply(REQUEST)
+
+    found = scraped(metrics)
+    assert found["fleetagent_model_tokens_total{kind=output,name=porep,namespace=fleet}"] == 500
+    assert found["fleetagent_model_requests_total{name=porep,namespace=fleet,outcome=BadReply}"] == 1
+
+
+async def test_calls_that_stood_in_text_are_counted_by_their_place() -> None:
+    metrics = Metrics()
+    reply = replace(a_reply(1, 1, 1), calls=(RawCall("a", "{}"), RawCall("b", "{}")), calls_from=CallsFrom.REASONING)
+
+    await MeteredModel(Scripted(reply, a_reply(1, 1, 1)), metrics, POREP).reply(REQUEST)
+
+    found = {key: value for key, value in scraped(metrics).items() if "misplaced" in key}
+    assert found == {"fleetagent_model_misplaced_calls_total{name=porep,namespace=fleet,place=reasoning}": 2}
 
 
 def test_compactions_are_counted_by_how_they_were_made() -> None:

@@ -61,6 +61,7 @@ def test_content_of_any_form_becomes_plain_storable_text(content: Any, text: str
         ("Plan: <think>x</think>hold", "Plan: hold", "x"),
         ("<think></think>hold", "hold", ""),
         ("<thinking>why</thinking>hold", "hold", "why"),
+        ("<think>why</think>hold<|im_end|>", "hold", "why"),
         ("a < b, c > d", "a < b, c > d", ""),
     ],
 )
@@ -82,8 +83,23 @@ def test_two_reasoning_fields_are_never_joined() -> None:
     )
 
 
-def test_reasoning_alone_is_an_empty_reply() -> None:
-    assert is_empty(parsed({"content": None, "reasoning": "why", "tool_calls": []}, "length"))
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "reasoning": "why", "tool_calls": []},
+        {"content": "", "reasoning_content": "why", "tool_calls": None},
+        {"content": "<think>why"},
+        {"content": "why</think>\n"},
+        {"reasoning_text": "why"},
+        {"content": [{"type": "thinking", "thinking": "why"}]},
+    ],
+    ids=repr,
+)
+def test_reasoning_alone_is_an_empty_reply(message: Any) -> None:
+    reply = parsed(message, "length")
+
+    assert is_empty(reply)
+    assert reply.reasoning == "why"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +148,17 @@ def test_calls_count_whatever_the_finish_reason_unless_it_says_cut_off(finish_re
     reply = parsed({"content": None, "tool_calls": [call()]}, finish_reason)
 
     assert (len(reply.calls), reply.cut_off) == (1, cut_off)
+
+
+@pytest.mark.parametrize("finish_reasons", [("length", "tool_calls"), ("stop", "content_filter")])
+def test_a_reply_of_which_any_choice_was_cut_off_is_cut_off(finish_reasons: tuple[str, str]) -> None:
+    words, acts = ({"content": "launching"}, {"content": None, "tool_calls": [call()]})
+    choices = [{"message": m, "finish_reason": r} for m, r in zip((words, acts), finish_reasons, strict=True)]
+
+    reply = reply_in({"choices": choices})
+
+    assert reply is not None
+    assert reply.cut_off
 
 
 def test_tool_calls_as_finish_reason_with_an_empty_list_is_an_empty_reply() -> None:

@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from fleetagent.adapters.model.answers import Answer, Because, NoAnswer
+from fleetagent.domain.model import NothingUsable
 from fleetagent.domain.resource import RESERVED_PARAMETERS
-from fleetagent.errors import BadReply, BadResource, TryLater
+from fleetagent.errors import BadReply, BadResource, ModelLoading, TryLater
 from support.pursuit import KEY, TOOL, Server, answered, asking, error, ok
 
 
@@ -90,7 +91,7 @@ def test_a_passing_trouble_is_waited_out(trouble: Answer | NoAnswer) -> None:
 def test_a_model_that_loads_is_waited_for_until_patience_ends() -> None:
     server = Server([error(503, "Loading model", type="unavailable_error")])
 
-    with pytest.raises(TryLater, match="Loading model"):
+    with pytest.raises(ModelLoading, match="Loading model"):
         server.reply()
 
     assert server.waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
@@ -105,13 +106,20 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
     assert server.waits == [7.0]
 
 
-def test_a_longer_wait_is_handed_to_the_caller_at_once() -> None:
-    server = Server([error(429, "Rate limit reached. Please try again in 1m30s.")])
+def test_a_wait_beyond_patience_is_handed_to_the_caller_at_once_and_says_until_when() -> None:
+    server = Server([error(429, "no", {"retry-after": "3600"})])
 
-    with pytest.raises(TryLater) as caught:
-        server.reply(patience_seconds=1000)
+    with pytest.raises(TryLater, match=r"it takes no request before 1970-01-01 01:00:00 UTC") as caught:
+        server.reply(patience_seconds=240)
 
-    assert (caught.value.retry_after_seconds, server.waits) == (90.0, [])
+    assert (caught.value.retry_after_seconds, server.waits, len(server.bodies)) == (3600.0, [], 1)
+
+
+def test_a_long_wait_within_patience_is_borne() -> None:
+    server = Server([error(429, "Rate limit reached. Please try again in 1m30s."), ok()])
+
+    assert server.reply().text == "hold"
+    assert server.waits == [90.0]
 
 
 def test_a_server_that_never_answers_in_time_is_asked_twice() -> None:
@@ -159,6 +167,23 @@ def test_an_empty_reply_is_asked_for_once_more_without_a_wait() -> None:
     with pytest.raises(BadReply, match="no text and no tool call, twice"):
         hopeless.reply()
     assert len(hopeless.bodies) == 2
+
+
+def test_what_was_answered_in_vain_is_handed_on_since_it_was_paid_for() -> None:
+    usage = {"prompt_tokens": 900, "completion_tokens": 2048}
+    thoughts = answered(200, {"choices": [{"message": {"reasoning": "hm"}, "finish_reason": "length"}], "usage": usage})
+    once, twice = Server([answered(503, ""), thoughts, ok()]), Server([thoughts])
+
+    reply = once.reply()
+    with pytest.raises(NothingUsable) as caught:
+        twice.reply()
+
+    assert [(r.usage.prompt_tokens, r.usage.completion_tokens, r.reasoning) for r in reply.discarded] == [
+        (900, 2048, "hm")
+    ]
+    last = caught.value.reply
+    assert last is not None
+    assert [r.usage.completion_tokens for r in (*last.discarded, last)] == [2048, 2048]
 
 
 def test_a_call_written_as_text_is_a_call_unless_none_may_be_made() -> None:

@@ -1,9 +1,12 @@
 """What a refusal teaches: a prompt too long, a field that is not taken, room that does not suffice."""
 
+import re
+
 import pytest
 
 from fleetagent.adapters.model.answers import Answer, Because, NoAnswer
 from fleetagent.adapters.model.payload import Habits
+from fleetagent.domain.model import JsonObject
 from fleetagent.errors import BadReply, BadResource, PromptTooLong
 from support.pursuit import Server, answered, asking, error, ok
 
@@ -102,6 +105,109 @@ def test_a_refused_tool_choice_is_dropped_and_remembered() -> None:
     assert not server.habits.takes_tool_choice
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_each_of_the_two_fields_is_given_up_for_the_other(field: str) -> None:
+    other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[field]
+    server = Server([error(422, "no", param=field, code="unsupported_parameter"), ok()], Habits(output_field=field))
+
+    server.reply()
+
+    assert [field in body for body in server.bodies] == [True, False]
+    assert server.bodies[1][other] == 2048
+
+
+def test_a_value_that_is_too_large_is_no_reason_to_swap_the_field() -> None:
+    server = Server([error(400, "max_tokens is too large: 2048", param="max_tokens", code="invalid_value")])
+
+    with pytest.raises(BadResource, match="maxOutputTokens"):
+        server.reply()
+
+    assert (len(server.bodies), server.habits) == (1, Habits())
+
+
+HISTORY: tuple[JsonObject, ...] = (
+    {"role": "system", "content": "rules"},
+    {"role": "user", "content": "facts"},
+    {"role": "user", "content": "a wish"},
+    {
+        "role": "assistant",
+        "content": ".",
+        "tool_calls": [{"id": "r1_1_0", "type": "function", "function": {"name": "get_fleet", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "r1_1_0", "content": "none"},
+    {"role": "user", "content": "facts again"},
+)
+COMPLAINTS = {
+    "turns": ("Conversation roles must alternate user/assistant/user/assistant/...", "wants_turns"),
+    "no system": ("System role not supported", "takes_system"),
+    "ids": ("Tool call IDs should be alphanumeric strings with length 9!", "wants_short_ids"),
+}
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("name", COMPLAINTS)
+def test_what_a_template_wants_is_given_once_without_a_wait_and_remembered(name: str, status: int) -> None:
+    words, habit = COMPLAINTS[name]
+    server = Server([error(status, words), ok()])
+    before = getattr(server.habits, habit)
+
+    server.reply(asking(messages=HISTORY))
+    later = Server([ok()], server.habits)
+    later.reply(asking(messages=HISTORY))
+
+    assert (len(server.bodies), server.waits) == (2, [])
+    assert getattr(server.habits, habit) is not before
+    assert server.bodies[0]["messages"] == list(HISTORY)
+    assert server.bodies[1]["messages"] == later.bodies[0]["messages"] != list(HISTORY)
+
+
+@pytest.mark.parametrize("name", COMPLAINTS)
+def test_what_has_it_already_and_complains_is_not_asked_the_same_again(name: str) -> None:
+    server = Server(
+        [error(400, COMPLAINTS[name][0])], Habits(wants_turns=True, takes_system=False, wants_short_ids=True)
+    )
+
+    with pytest.raises(BadReply, match="MalformedHistory"):
+        server.reply(asking(messages=HISTORY))
+
+    assert len(server.bodies) == 1
+
+
+def test_a_server_that_refuses_whatever_is_sent_is_not_asked_without_end() -> None:
+    names = ["max_tokens", "max_completion_tokens"] * 10
+    server = Server([error(400, "no", param=name, code="unsupported_parameter") for name in names])
+
+    with pytest.raises(BadResource, match="maxOutputTokens"):
+        server.reply()
+
+    assert len(server.bodies) == 3
+
+
+def test_a_template_with_several_wishes_gets_them_all() -> None:
+    server = Server([*(error(500, words) for words, _ in COMPLAINTS.values()), ok()])
+
+    server.reply(asking(messages=HISTORY))
+
+    first, second, result, bridge, last = server.bodies[-1]["messages"]
+    assert (first["role"], first["content"]) == ("user", "rules\n\nfacts\n\na wish")
+    assert re.fullmatch(r"[A-Za-z0-9]{9}", second["tool_calls"][0]["id"])
+    assert result == {"role": "tool", "tool_call_id": second["tool_calls"][0]["id"], "content": "none"}
+    assert (bridge["role"], last) == ("assistant", HISTORY[-1])
+
+
+def test_what_another_agent_learnt_meanwhile_is_used_and_not_unlearnt() -> None:
+    server = Server([error(400, "no", param="max_tokens", code="unsupported_parameter"), ok()])
+
+    def meanwhile() -> None:
+        server.habits.output_field = "max_completion_tokens"
+
+    server.on_call = meanwhile
+    server.reply()
+
+    assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 2048]
+    assert server.habits.output_field == "max_completion_tokens"
+
+
 def test_a_refused_parameter_of_the_resource_is_said_and_not_dropped() -> None:
     server = Server([error(400, "temperature is not for this model", param="temperature", code="unsupported_value")])
 
@@ -137,6 +243,19 @@ def test_reasoning_that_was_cut_off_gets_twice_the_room() -> None:
     server.reply()
 
     assert [body["max_tokens"] for body in server.bodies] == [2048, 4096]
+
+
+def test_the_larger_room_stays_within_what_the_window_leaves() -> None:
+    server, full = (
+        Server([ok(None, "length", reasoning="hm"), ok()]),
+        Server([ok(None, "length", reasoning="hm"), ok()]),
+    )
+
+    server.reply(asking(most_output_tokens=3000))
+    full.reply(asking(most_output_tokens=2048))
+
+    assert [body["max_tokens"] for body in server.bodies] == [2048, 3000]
+    assert [body["max_tokens"] for body in full.bodies] == [2048, 2048]
 
 
 def test_a_refusal_although_there_is_room_enough_halves_the_answer_once() -> None:

@@ -1,6 +1,16 @@
-import pytest
+"""No secret of ours leaves in words: not in a log, not in a condition, however a server spells what it was sent."""
 
-from fleetagent.adapters.model.redact import redacted, shortened
+import base64
+import html
+import json
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetagent.adapters.model.redact import HIDDEN, redacted, shortened
 
 KEY = "my-own-key-1234"
 
@@ -57,3 +67,63 @@ def test_ordinary_sentences_stay_as_they_are(text: str) -> None:
 
 def test_a_long_text_becomes_one_short_line() -> None:
     assert shortened("a\n b\r\nc " * 10, 9) == "a b c a …"
+
+
+ODD_KEY = 'a/b+c=d"e&f<g%h\\i-1234'
+
+
+def percent(text: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in text.encode())
+
+
+@pytest.mark.parametrize("key", [KEY, ODD_KEY, "0123456789abcdef" * 4, "ab12", "x" * 200, "a~~~???>>>z"])
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        str,
+        quote,
+        quote_plus,
+        lambda key: quote(key, safe=""),
+        lambda key: quote(quote(key, safe=""), safe=""),
+        percent,
+        lambda key: percent(key).upper(),
+        lambda key: json.dumps(key)[1:-1],
+        lambda key: json.dumps(json.dumps(key))[3:-3],
+        lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
+        lambda key: "".join(f"\\u{ord(character):04X}" for character in key),
+        html.escape,
+        lambda key: "".join(f"&#{ord(character)};" for character in key),
+        lambda key: base64.b64encode(key.encode()).decode(),
+        lambda key: base64.b64encode(f":{key}".encode()).decode(),
+        lambda key: base64.b64encode(f"me:{key}".encode()).decode(),
+        lambda key: base64.b64encode(f"user:{key}, and more".encode()).decode(),
+        lambda key: base64.urlsafe_b64encode(f"token:{key}".encode()).decode().rstrip("="),
+        lambda key: key.encode().hex(),
+    ],
+)
+def test_our_own_key_is_hidden_however_it_is_spelled(spelled: Callable[[str], str], key: str) -> None:
+    echoed = spelled(key)
+
+    said = redacted(f"upstream saw [{echoed}] and refused", [key])
+
+    assert HIDDEN in said
+    assert echoed not in said
+    assert said.startswith("upstream saw [")
+    assert said.endswith("] and refused")
+
+
+@given(secret=st.text("abcXYZ019-_./+", min_size=12, max_size=60), before=st.binary(max_size=9), after=st.binary())
+def test_a_key_inside_base64_leaves_no_more_than_its_edges(secret: str, before: bytes, after: bytes) -> None:
+    echoed = base64.b64encode(before + secret.encode() + after).decode()
+
+    said = redacted(echoed, [secret])
+
+    assert HIDDEN in said
+    left = max(said.split(HIDDEN), key=len)
+    assert len(left) <= (max(len(before), len(after)) + 4) * 4 // 3 + 4
+
+
+def test_what_holds_no_key_is_not_touched_by_looking_for_one() -> None:
+    text = "This model's maximum context length is 4097 tokens (3012 in the messages)."
+
+    assert redacted(text, [KEY, ODD_KEY, "ab12"]) == text

@@ -61,6 +61,8 @@ BAD_SUMMARIES: dict[str, Line] = {
     "cut off": says(SUMMARY, cut_off=True),
     "longer than its source": says(SUMMARY * 2_000),
     "a refusal": says("I'm sorry, but I can't help with that."),
+    "a refusal in two lines": says("I'm sorry, I can't help with that.\nPlease send the transcript that you mean."),
+    "an error": says("Error: the upstream model did not answer in time.\nRequest id 7f3e, retry after 30 seconds."),
     "OK": says("OK"),
     "a server error": TryLater("500 three times"),
     "no choices": BadReply("no choices"),
@@ -217,7 +219,7 @@ async def test_a_server_that_counts_more_than_we_do_is_never_sent_more_than_the_
         assert (await on.run()).outcome is Outcome.HELD
 
     assert model.prompt_tokens[-1] <= 12_000 - 2_048
-    assert on.memory.calibration[f"{on.agent.spec.model.base_url} {on.agent.spec.model.name}"] > 1.3
+    assert on.memory.calibration[f"{on.agent.spec.model.base_url} {on.agent.spec.model.name}"].ratio > 1.3
 
 
 async def test_results_that_do_not_fit_are_cut_and_the_run_goes_on() -> None:

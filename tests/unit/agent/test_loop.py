@@ -1,11 +1,17 @@
 """The conversation of one run is bounded, whatever the model says, and the next run is clean."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from fleetagent.agent.loop import CUT_OFF_TWICE, MOST_ROUNDS, MOST_SAME_CALLS, verdict_in
+from fleetagent.agent.desk import Desk
+from fleetagent.agent.loop import MOST_ROUNDS, verdict_in
+from fleetagent.agent.progress import CUT_OFF_TWICE, MOST_CALLS, MOST_SAME_CALLS, MOST_USELESS_ANSWERS
+from fleetagent.domain.calls import MAX_CALLS
 from fleetagent.domain.messages import Kind
+from fleetagent.domain.model import Reply, Usage
 from fleetagent.domain.records import Outcome
 from support.fakes import VERDICT, StrictModel, calls, says
 from support.rehearsal import Rehearsal, a_tool
@@ -56,6 +62,38 @@ async def test_the_same_call_again_and_again_ends_the_run() -> None:
     await clean_next_run(on)
 
 
+async def test_two_calls_by_turns_end_the_run_as_well() -> None:
+    model = StrictModel(*[calls(name) for _ in range(50) for name in ("look", "peep")])
+    on = Rehearsal(model, (LOOK, a_tool("peep", {})))
+
+    ended = await on.run()
+
+    assert ended.outcome is Outcome.NO_PROGRESS
+    assert len(model.requests) == 2 * MOST_SAME_CALLS + 1
+
+
+@pytest.mark.parametrize("minutes", [5, None], ids=["the same check", "ever another one"])
+async def test_a_model_that_only_asks_to_be_called_again_ends_within_the_rounds(minutes: int | None) -> None:
+    asked = [calls(("schedule_next_check", {"minutes": minutes or n + 5, "reason": "routine"})) for n in range(50)]
+    on = Rehearsal(StrictModel(*asked))
+
+    ended = await on.run()
+
+    assert ended.outcome is Outcome.NO_PROGRESS
+    assert len(on.memory.wakes) <= on.agent.spec.schedule.wakes.limit
+
+
+async def test_the_same_question_after_an_effect_is_a_new_one() -> None:
+    async def act(desk: Desk) -> dict[str, Any]:
+        desk.pulse = replace(desk.pulse, launches_this_run=desk.pulse.launches_this_run + 1)
+        return {"ok": True}
+
+    script = [calls(name) for _ in range(5) for name in ("look", "act")]
+    on = Rehearsal(StrictModel(*script, says()), (LOOK, a_tool("act", act)))
+
+    assert (await on.run()).outcome is Outcome.HELD
+
+
 async def test_ever_new_calls_end_after_a_bounded_number_of_rounds() -> None:
     model = StrictModel(*[calls(("look", {"page": n})) for n in range(50)])
     on = Rehearsal(model, (LOOK,))
@@ -94,6 +132,57 @@ async def test_a_model_that_is_cut_off_twice_is_not_asked_a_third_time(again: ob
     assert (made, ended.outcome, ended.error) == ([], Outcome.NO_PROGRESS, CUT_OFF_TWICE)
     model.script = []
     await clean_next_run(on)
+
+
+UNREAD = Reply(
+    '<tool_call>{"name": "act"', (), cut_off=False, usage=Usage(), finish_reason="stop", unread="since it is not whole"
+)
+
+
+@pytest.mark.parametrize("reply", [calls("dance"), calls(("act", "[")), UNREAD], ids=["unknown", "broken", "as text"])
+async def test_answers_without_one_call_that_can_be_executed_end_the_run_with_a_remedy(reply: Reply) -> None:
+    model = StrictModel(*[replace(reply, calls=(*reply.calls,)) for _ in range(50)])
+    on = Rehearsal(model, (LOOK,))
+
+    ended = await on.run()
+
+    assert ended.outcome is Outcome.NO_PROGRESS
+    assert len(model.requests) == MOST_USELESS_ANSWERS + 1
+    assert "tool parser" in str(ended.error)
+    model.script = []
+    await clean_next_run(on)
+
+
+async def test_a_run_makes_no_more_calls_than_it_may_and_the_rest_are_answered() -> None:
+    made, act = counting()
+    model = StrictModel(*[calls(*[("act", {"n": n, "round": r}) for n in range(MAX_CALLS)]) for r in range(9)])
+    on = Rehearsal(model, (act,))  # type: ignore[arg-type]
+
+    ended = await on.run()
+
+    assert len(made) == MOST_CALLS
+    assert ended.outcome is Outcome.NO_PROGRESS
+    assert "too many" in str(ended.error)
+    results = [r.message for r in on.memory.rows if r.message.kind is Kind.TOOL_RESULT]
+    assert sum("the limit" in m.content for m in results) == len(results) - MOST_CALLS > 0
+
+
+async def test_an_unreadable_call_is_shown_to_its_own_run_alone_and_stays_in_the_audit() -> None:
+    model = StrictModel(UNREAD, says(), says())
+    on = Rehearsal(model, (LOOK,))
+
+    await on.run()
+    await on.run()
+
+    assert "<tool_call>" in "".join(model.texts(1))
+    assert "<tool_call>" not in "".join(model.texts(2))
+    assert any(UNREAD.text == r.message.content for r in on.memory.rows)
+
+
+async def test_a_model_that_imitates_the_placeholder_has_not_answered() -> None:
+    ended = await Rehearsal(StrictModel(calls("look"), says(".")), (LOOK,)).run()
+
+    assert ended.outcome is Outcome.FAILED
 
 
 async def test_words_that_were_cut_off_are_no_answer() -> None:

@@ -1,6 +1,6 @@
 """When the model need not be asked, and when it must be."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,44 +8,16 @@ import pytest
 
 from fleetagent.agent.desk import Desk
 from fleetagent.domain.demand import Demand
-from fleetagent.domain.fleet import Offer, Phase
-from fleetagent.domain.observation import Observation
-from fleetagent.domain.records import Outcome
+from fleetagent.domain.fleet import MarketStatus, Phase
+from fleetagent.domain.observation import Alert, LaunchProblem, Observation
+from fleetagent.domain.records import Outcome, Pulse
 from fleetagent.domain.schedule import Trigger, Wake
 from fleetagent.errors import Denied, TryLater, Unclear
 from support.fakes import StrictModel, calls, says
-from support.fleets import NOW, an_instance, an_observation, an_offer, unknown_fleet
+from support.fleets import NOW, an_instance, an_observation, unknown_fleet
+from support.memory import Memory
+from support.quiet import LATER, Offers, a_quiet_run, off_target
 from support.rehearsal import Rehearsal, a_tool
-
-LATER = timedelta(minutes=5)
-
-
-@dataclass
-class Offers:
-    """A market of which only the offers are asked."""
-
-    now: list[Offer] = field(default_factory=lambda: [an_offer()])
-    fails: bool = False
-
-    async def offers(self, *_: Any) -> tuple[Offer, ...]:
-        if self.fails:
-            raise TryLater("the market is away")
-        return tuple(self.now)
-
-
-async def a_quiet_run(**changes: Any) -> tuple[Rehearsal, StrictModel]:
-    """A rehearsal after one quiet run, five minutes later."""
-    model = StrictModel(calls("get_fleet"), *[says()] * 3)
-    on = Rehearsal(model, **{"market": Offers(), **changes})
-    await on.run()
-    assert on.memory.concluded[1].quiet
-    on.now += LATER
-    model.requests.clear()
-    return on, model
-
-
-def off_target(**changes: Any) -> Observation:
-    return an_observation(an_instance(), wanted=500, **changes)
 
 
 async def test_nothing_new_is_skipped_without_a_call_or_a_message() -> None:
@@ -80,7 +52,11 @@ CHANGES: dict[str, Observation] = {
     "demand": an_observation(an_instance(), wanted=100, demand=Demand(active=False)),
     "demand unknown": replace(an_observation(an_instance(), wanted=100), target=None),
     "fleet unknown": an_observation(fleet=unknown_fleet()),
+    "a machine that counts for nothing": an_observation(an_instance(market_status=MarketStatus.OFFLINE), wanted=100),
     "an alert": an_observation(an_instance(), wanted=100, open_alerts=1),
+    "a launch is not possible": an_observation(
+        an_instance(), wanted=100, launch_problem=LaunchProblem("SecretMissing", "…")
+    ),
     "a new UTC day": an_observation(an_instance(), wanted=100, at=NOW + timedelta(hours=12)),
     "off target": off_target(),
 }
@@ -90,6 +66,39 @@ CHANGES: dict[str, Observation] = {
 async def test_a_changed_world_is_never_skipped(what: str) -> None:
     on, model = await a_quiet_run()
     on.seen = CHANGES[what]
+
+    await on.run()
+
+    assert len(model.requests) > 0
+
+
+async def test_another_alert_in_the_place_of_one_that_was_closed_is_news() -> None:
+    def open_now(alert_id: int) -> Observation:
+        return an_observation(
+            an_instance(), wanted=100, open_alerts=1, alerts=(Alert(alert_id, "Model", "warning", "host fails"),)
+        )
+
+    on, model = await a_quiet_run(seen=open_now(7))
+    on.seen = open_now(7)
+    await on.run()
+    assert model.requests == []
+    on.seen = open_now(8)
+
+    await on.run()
+
+    assert len(model.requests) > 0
+
+
+@dataclass
+class SomethingWaits(Memory):
+    """One action waits for somebody's approval."""
+
+    async def pulse(self, agent_id: int, run_id: int, now: Any) -> Pulse:
+        return replace(await super().pulse(agent_id, run_id, now), waiting=1)
+
+
+async def test_while_an_action_waits_for_approval_no_run_is_skipped() -> None:
+    on, model = await a_quiet_run(memory=SomethingWaits())
 
     await on.run()
 
@@ -145,38 +154,30 @@ async def test_on_target_the_model_looks_again_after_max_quiet(minutes: int, ski
     assert (model.requests == []) is skipped
 
 
-class TestOffTarget:
-    """There the offers belong to what the world looks like, and a quarter of an hour is the most."""
+@pytest.mark.parametrize("reply", [calls("get_fleet", cut_off=True), calls("no_such_tool"), says(cut_off=True)])
+async def test_after_a_run_in_which_a_call_came_to_nothing_the_next_one_is_not_skipped(reply: Any) -> None:
+    model = StrictModel(reply, *[says()] * 3)
+    on = Rehearsal(model, market=Offers())
+    await on.run()
+    on.now += LATER
+    model.requests.clear()
 
-    @pytest.mark.parametrize(("minutes", "skipped"), [(14, True), (15, False)])
-    async def test_at_most_fifteen_minutes_pass(self, minutes: int, skipped: bool) -> None:  # noqa: FBT001
-        on, model = await a_quiet_run(seen=off_target())
-        on.now = NOW + timedelta(minutes=minutes)
+    await on.run()
 
+    assert len(model.requests) > 0
+
+
+async def test_skipped_runs_do_not_put_off_the_next_look() -> None:
+    on, model = await a_quiet_run()
+    for _ in range(10):
         await on.run()
+        on.now += LATER
+    assert (model.requests, on.now) == ([], NOW + timedelta(minutes=55))
+    on.now += LATER
 
-        assert (model.requests == []) is skipped
+    await on.run()
 
-    @pytest.mark.parametrize(
-        "offers",
-        [[], [an_offer(), an_offer("7002", usd_per_hour="0.40")], [an_offer(usd_per_hour="0.45")]],
-        ids=["gone", "a better one", "cheaper"],
-    )
-    async def test_other_offers_are_news(self, offers: list[Offer]) -> None:
-        on, model = await a_quiet_run(seen=off_target())
-        on.market.now = offers
-
-        await on.run()
-
-        assert len(model.requests) > 0
-
-    async def test_offers_that_cannot_be_read_are_not_the_same_offers(self) -> None:
-        on, model = await a_quiet_run(seen=off_target(), market=Offers(fails=True))
-        assert on.memory.quiet is None
-
-        await on.run()
-
-        assert len(model.requests) > 0
+    assert len(model.requests) > 0
 
 
 @pytest.mark.parametrize("error", [TryLater("429: slow down"), Unclear("it broke"), Denied("OfferGone", "it is gone")])

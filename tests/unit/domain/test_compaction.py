@@ -42,6 +42,19 @@ class TestPlan:
 
         assert planned(*runs, fixed=2_500) == Compaction(8, (), (), (), 2_500 + 7 * 300 + 2 * 2_500)
 
+    def test_old_facts_are_masked_early_when_they_are_a_good_part_of_what_each_request_costs(self) -> None:
+        runs = [a_run(i, 1_000, 250) for i in range(1, 10)]
+
+        assert planned(*runs, fixed=2_000) == Compaction(8, (), (), (), 2_000 + 7 * 250 + 2 * 1_000)
+        assert planned(*runs, fixed=2_000, within_a_run=True) is None, "only at the start of a run"
+        assert planned(*runs, fixed=2_000, masked_before_run=5) is None, "too little is left to free"
+
+    def test_nothing_is_masked_early_when_too_much_would_be_left(self) -> None:
+        runs = [a_run(i, 1_500, 600) for i in range(1, 10)]
+
+        assert planned(*runs, fixed=2_000) is not None
+        assert planned(*runs, fixed=6_000) is None
+
     def test_the_oldest_runs_leave_when_masking_frees_too_little(self) -> None:
         runs = [a_run(i, 2_500, 2_000) for i in range(1, 10)]
 

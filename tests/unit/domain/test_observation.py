@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from fleetagent.domain.demand import Demand, DemandUnknown
-from fleetagent.domain.fleet import Phase
-from fleetagent.domain.observation import LaunchProblem, Observation, fingerprint
+from fleetagent.domain.fleet import MarketStatus, Phase
+from fleetagent.domain.observation import Alert, LaunchProblem, Observation, fingerprint
 from support.fleets import NOW, an_instance, an_observation, unknown_fleet
 
 QUIET = an_observation(an_instance("1"), an_instance("2", Phase.LOADING))
@@ -42,6 +42,10 @@ def test_what_moves_all_the_time_and_decides_nothing_is_left_out(same: Observati
         an_observation(an_instance("1"), an_instance("2", Phase.LOADING), demand=Demand(active=False)),
         an_observation(an_instance("1"), an_instance("2", Phase.LOADING), wanted=100),
         an_observation(an_instance("1"), an_instance("2", Phase.LOADING), open_alerts=1),
+        an_observation(
+            an_instance("1"), an_instance("2", Phase.LOADING), alerts=(Alert(7, "Model", "warning", "host fails"),)
+        ),
+        an_observation(an_instance("1", market_status=MarketStatus.OFFLINE), an_instance("2", Phase.LOADING)),
         an_observation(an_instance("1"), an_instance("2", Phase.LOADING), at=NOW + timedelta(hours=12)),
         an_observation(
             an_instance("1"), an_instance("2", Phase.LOADING), launch_problem=LaunchProblem("SecretMissing", "…")
@@ -54,6 +58,8 @@ def test_what_moves_all_the_time_and_decides_nothing_is_left_out(same: Observati
         "demand ended",
         "on target now",
         "an alert",
+        "another alert",
+        "offline",
         "another day's budget",
         "a launch is not possible",
     ],

@@ -1,15 +1,18 @@
 """Facts become conditions; each says what is the case, and what to do where it is not well."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from fleetagent.domain.counting import Clip, Counts
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown, Phase
 from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.status import Finding, Health, findings, merged
+from fleetagent.domain.window import Anchor
 from support.fleets import NOW, a_condition, an_instance, an_observation
 from support.manifests import a_parsed_spec
 
@@ -40,10 +43,6 @@ def test_where_all_is_well_every_condition_says_so() -> None:
         "SpecHonoured": ("True", "AllFields"),
         "Ready": ("True", "Running"),
     }
-
-
-def test_retention_is_promised_to_nobody_although_it_has_a_default() -> None:
-    assert found()["SpecHonoured"].message.endswith("but for retention: nothing is pruned")
 
 
 def test_before_the_first_look_nothing_is_claimed() -> None:
@@ -136,15 +135,52 @@ def test_a_prompt_that_does_not_fit_says_what_to_raise() -> None:
     assert finding.message == "the prompt does not fit spec.context.tokenBudget: raise it"
 
 
+ANCHOR = Anchor(9_000, 8_000)
+TOLD = Counts("server model", "v", 3, (ANCHOR,), ANCHOR)
+
+
+@pytest.mark.parametrize(
+    ("counts", "told_of_it", "words"),
+    [
+        (TOLD, ("True", "Fits"), "fits its token budget"),
+        (
+            replace(TOLD, clip=Clip(4_096, 9_300)),
+            ("False", "PromptClipped"),
+            "counted 4096 tokens in a prompt of about 9",
+        ),
+        (replace(TOLD, clip=Clip(4_096, 9_300)), ("False", "PromptClipped"), "(Ollama: num_ctx)"),
+        (
+            replace(TOLD, window_tokens=16_384),
+            ("False", "WindowTooSmall"),
+            "tokenBudget is 30000, the model server's window 16384",
+        ),
+        (replace(TOLD, window_tokens=30_000), ("True", "Fits"), ""),
+        (replace(TOLD, uncounted=True), ("True", "Estimated"), "go by our estimates"),
+        (None, ("True", "Fits"), ""),
+    ],
+)
+def test_what_the_servers_counts_tell_of_it_is_said(
+    counts: Counts | None, told_of_it: tuple[str, str], words: str
+) -> None:
+    conditions = found(health=replace(WELL, counts=counts))
+
+    assert told(conditions["ContextFits"]) == told_of_it
+    assert words in conditions["ContextFits"].message
+    assert conditions["Ready"].status == told_of_it[0]
+
+
+def test_a_lower_budget_mends_a_small_window_before_the_next_run() -> None:
+    small = replace(WELL, counts=replace(TOLD, window_tokens=16_384))
+
+    assert told(found(health=small, context={"tokenBudget": 16_384})["ContextFits"]) == ("True", "Fits")
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
         ({"mode": "Approve"}, "spec.mode Approve"),
         ({"fallback": "Controller"}, "spec.fallback Controller"),
-        ({"demand": {"static": None, "prometheus": {"url": "http://p:9090", "query": "up"}}}, "spec.demand.prometheus"),
-        ({"demand": {"static": None, "curio": {"dsnSecretRef": {"name": "c", "key": "d"}}}}, "spec.demand.curio"),
         ({"alerts": {"notifySecretRef": {"name": "pager", "key": "urls"}}}, "spec.alerts"),
-        ({"retention": {"runs": "30d"}}, "spec.retention"),
         ({"approvalExpiry": "30m"}, "spec.approvalExpiry"),
     ],
 )
@@ -155,8 +191,12 @@ def test_a_field_without_effect_yet_is_named(spec: dict[str, Any], field: str) -
     assert f"this version does not act on {field}: " in finding.message
 
 
+def test_retention_has_its_effect() -> None:
+    assert found(retention={"runs": "30d", "messages": "7d"})["SpecHonoured"].status == "True"
+
+
 def test_a_default_that_is_spelled_out_is_no_wish() -> None:
-    spelled: dict[str, Any] = {"mode": "Act", "fallback": "Hold", "approvalExpiry": "15m", "retention": {"runs": "90d"}}
+    spelled: dict[str, Any] = {"mode": "Act", "fallback": "Hold", "approvalExpiry": "15m"}
 
     assert found(**spelled)["SpecHonoured"].status == "True"
 

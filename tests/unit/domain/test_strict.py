@@ -42,6 +42,16 @@ def calling(*ids: str, name: str = "f", arguments: object = "{}", content: objec
         ([SYSTEM, {"role": "user", "content": "a\x00"}], "x00"),
         ([SYSTEM, USER, calling("a", arguments='{"a":"\ud800"}'), RESULT], "ud800"),
         ([SYSTEM, USER, {"role": "developer", "content": "x"}], "unknown role"),
+        ([SYSTEM, {"role": ["user"], "content": "x"}], "unknown role"),
+        ([SYSTEM, USER, {"role": "assistant", "content": "done"}], "nothing to answer"),
+        ([SYSTEM, {**USER, "tool_calls": calling("a")["tool_calls"]}, RESULT], "of an assistant message"),
+        ([SYSTEM, {**USER, "tool_call_id": "a"}], "nothing else does"),
+        ([SYSTEM, USER, {**calling("a"), "tool_calls": "a"}, RESULT], "list with calls"),
+        ([SYSTEM, USER, {**calling("a"), "tool_calls": ["a"]}, RESULT], "no object"),
+        ([SYSTEM, USER, {**calling("a"), "tool_calls": [{"id": "a", "function": {}}]}, RESULT], "no object"),
+        ([SYSTEM, USER, calling("a", name=None), RESULT], "cannot name a tool"),  # type: ignore[arg-type]
+        ([SYSTEM, USER, calling("a", arguments="[" * 5_000), RESULT], "JSON object"),
+        ([SYSTEM, USER, calling("a", arguments=None), RESULT], "JSON object"),
     ],
 )
 def test_the_last_check_sees_what_a_strict_server_would_refuse(messages: list[JsonObject], flaw: str) -> None:

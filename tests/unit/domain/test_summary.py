@@ -28,6 +28,21 @@ def a_summary(text: str = SUMMARY, finish_reason: str = "stop", *, cut_off: bool
         (a_summary(""), "empty"),
         (a_summary("OK"), "too short"),
         (a_summary("I'm sorry, but I can't help with summarising this conversation for you."), "too short"),
+        *[
+            (a_summary(f"{said}\nPlease send the transcript that 33014980 and action-42 belong to."), "apology")
+            for said in (
+                "I'm sorry, I can't do that.",
+                "I\u2019m sorry, but I can\u2019t help with this.",
+                "Sorry: I am not able to.",
+                "I cannot assist with that request.",
+                "I am unable to summarise it.",
+                "Unfortunately there is nothing here.",
+                "As an AI, I do not keep memories.",
+                "Error: upstream request timed out.",
+                '"Internal error" was returned.',
+            )
+        ],
+        (a_summary("Fleet\nError rates of 33014980 fell.\nDecisions\naction-42: unable to start, given up.\n"), None),
         (a_summary(cut_off=True), "cut off"),
         (a_summary(finish_reason="length"), "'length'"),
         (a_summary(finish_reason="content_filter"), "'content_filter'"),

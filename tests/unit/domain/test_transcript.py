@@ -1,9 +1,14 @@
 """How stored rows become a valid request."""
 
+import pytest
+
+from fleetagent.domain.calls import NOTHING_SAID
 from fleetagent.domain.messages import Kind, Message, ToolCall
 from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
 from fleetagent.domain.strict import violations
-from fleetagent.domain.transcript import LEFT_OUT, NO_OUTPUT, NO_RESULT, NOTHING_SAID, repair, wire
+from fleetagent.domain.transcript import LEFT_OUT, NO_OUTPUT, NO_RESULT, repair, wire
+from fleetagent.sim.model.personality import PERSONALITIES, Personality
+from support.histories import refused
 
 
 def a_reply(text: str = "", *calls: tuple[str, str], cut_off: bool = False) -> Reply:
@@ -107,6 +112,18 @@ class TestRepair:
         assert [(c.id, c.name) for c in fixed[1].tool_calls] == [("call", "get_fleet_"), ("call_2", "get_fleet_")]
         assert violations(sent(*fixed)) == []
 
+    def test_thoughts_that_an_older_version_stored_are_shown_to_nobody(self) -> None:
+        rows = (observed(1), said(1, "so I should…</think>\nHold."), observed(2), said(2, "<think>hm"), observed(3))
+
+        assert [m["content"] for m in sent(*rows)] == ["be good", "facts", "Hold.", "facts", "facts"]
+
+    def test_what_is_kept_for_the_audit_never_goes_on_the_wire(self) -> None:
+        broken = ToolCall("r1_1_0", "act", '{"invalid_arguments":"(1"}', original="act [1")
+        rows = (observed(1), Message(1, Kind.REPLY, "assistant", "", tool_calls=(broken,)), answered(1, "r1_1_0", "no"))
+
+        assert repair(rows) == rows
+        assert "act [1" not in str(sent(*rows))
+
 
 class TestWire:
     RUN = (
@@ -149,3 +166,11 @@ class TestWire:
             "content": ".",
             "tool_calls": [{"id": "a", "type": "function", "function": {"name": "get_fleet", "arguments": "{}"}}],
         }
+
+    @pytest.mark.parametrize("personality", PERSONALITIES.values(), ids=lambda p: p.name)
+    def test_the_text_beside_calls_that_say_nothing_is_taken_by_each_kind_of_server(
+        self, personality: Personality
+    ) -> None:
+        rows = (observed(1), asked(1, "a", "b"), answered(1, "a", "A"), answered(1, "b", "B"), said(1, "hold"))
+
+        assert refused(sent(*rows, observed(2), asked(2, "c"), answered(2, "c", "C")), personality) == []

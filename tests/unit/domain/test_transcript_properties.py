@@ -2,68 +2,70 @@
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetagent.domain.calls import normalise
-from fleetagent.domain.messages import Kind, Message, ToolCall
-from fleetagent.domain.model import RawCall, Reply, Usage
+from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
+from fleetagent.domain.spoken import apart, spoken
 from fleetagent.domain.strict import violations
 from fleetagent.domain.transcript import repair, wire
+from fleetagent.sim.model.personality import PERSONALITIES
+from support.histories import ARGUMENTS, FACTS, REPLIES, ROW, ROWS, TEXT, conversation, refused
 
-QUICK = settings(deadline=None, max_examples=60)
-
-TEXT = st.one_of(
-    st.sampled_from(["", " ", "ok", "\x00", "\ud800", "</think>", "<think>"]),
-    st.text(st.characters(exclude_categories=()), max_size=30),
-)
-IDS = st.one_of(st.sampled_from(["a", "b", "a_2", "r1_1_0", "", "x" * 50, "b!d"]), TEXT)
-ARGUMENTS = st.one_of(
-    st.sampled_from(["", "null", "{}", "[]", '"x"', '{"a":NaN}', '{"a":1,"a":2}', '{"a": 12', '"{}"', '{"a":1e999}']),
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.integers() | TEXT,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-        max_leaves=6,
-    ).map(json.dumps),
-    TEXT,
-)
-ROWS = st.lists(
-    st.builds(
-        Message,
-        run_id=st.integers(1, 4),
-        kind=st.sampled_from(Kind),
-        role=st.sampled_from(["system", "user", "assistant", "tool", "developer"]),
-        content=TEXT,
-        tool_calls=st.lists(st.builds(ToolCall, id=IDS, name=TEXT, arguments=ARGUMENTS), max_size=3).map(tuple),
-        tool_call_id=st.none() | IDS,
-        history_content=st.none() | TEXT,
-    ),
-    max_size=12,
-)
-REPLIES = st.builds(
-    Reply,
-    text=TEXT,
-    calls=st.lists(st.builds(RawCall, name=st.just("get_fleet") | TEXT, arguments=ARGUMENTS), max_size=4).map(tuple),
-    cut_off=st.booleans(),
-    usage=st.just(Usage()),
-    finish_reason=st.sampled_from(["stop", "length", "tool_calls", ""]),
-)
+QUICK = settings(deadline=None, max_examples=40)
+MANY = settings(deadline=None, max_examples=100)
+ANY_RUN = st.integers(0, 9)
 
 
-def as_bytes(messages: Sequence[Message], *, current_run: int = 9, masked_before_run: int = 0) -> list[bytes]:
-    sent = wire("system", repair(messages), current_run=current_run, masked_before_run=masked_before_run)
-    assert violations(sent) == []
-    return [json.dumps(m, ensure_ascii=False).encode() for m in sent]
+def sent(rows: Sequence[Message], *, current_run: int = 9, masked_before_run: int = 0) -> list[JsonObject]:
+    """The request of a run that has seen these rows; its own facts end it, as they do in every run."""
+    rows = [*rows, FACTS]
+    return list(wire("system", repair(rows), current_run=current_run, masked_before_run=masked_before_run))
+
+
+def as_bytes(rows: Sequence[Message], **shown: int) -> list[bytes]:
+    """The bytes of a request that every server takes."""
+    messages = sent(rows, **shown)
+    assert violations(messages) == []
+    return [json.dumps(m, ensure_ascii=False).encode() for m in messages]
+
+
+def refused_by_anybody(messages: list[JsonObject]) -> dict[str, list[str]]:
+    """What each kind of server refuses, by its name."""
+    said = {name: refused(messages, personality) for name, personality in PERSONALITIES.items()}
+    return {name: sentences for name, sentences in said.items() if sentences}
+
+
+@MANY
+@given(ROWS, ANY_RUN, ANY_RUN)
+def test_any_stored_rows_make_a_request_that_each_kind_of_server_takes(
+    rows: list[Message], current_run: int, masked_before_run: int
+) -> None:
+    messages = sent(rows, current_run=current_run, masked_before_run=masked_before_run)
+
+    assert violations(messages) == []
+    assert refused_by_anybody(messages) == {}
 
 
 @QUICK
-@given(ROWS, st.integers(0, 6), st.integers(0, 6))
-def test_any_stored_rows_make_a_valid_request(rows: list[Message], current_run: int, masked_before_run: int) -> None:
-    as_bytes(rows, current_run=current_run, masked_before_run=masked_before_run)
+@given(st.lists(REPLIES, min_size=1, max_size=4), st.integers(0, 60), ANY_RUN)
+def test_any_replies_make_a_request_that_each_kind_of_server_takes(
+    replies: list[Reply], tool_result_chars: int, masked_before_run: int
+) -> None:
+    rows = conversation(replies, tool_result_chars)
+
+    for current_run in (len(replies), len(replies) + 1):  # in the last run and after it
+        messages = sent(rows, current_run=current_run, masked_before_run=masked_before_run)
+        assert violations(messages) == []
+        assert refused_by_anybody(messages) == {}
 
 
-@QUICK
+@MANY
 @given(ROWS)
 def test_what_is_repaired_needs_no_repair(rows: list[Message]) -> None:
     once = repair(rows)
@@ -84,17 +86,25 @@ def test_any_reply_can_be_stored_and_replayed(reply: Reply, run_id: int, round_n
     assert not (reply.cut_off and any(call.arguments is not None for call in calls))
 
 
-def conversation(replies: Sequence[Reply]) -> list[Message]:
-    """One run for each reply, as the loop would store it."""
-    rows: list[Message] = []
-    for run_id, reply in enumerate(replies, start=1):
-        message, calls = normalise(reply, run_id, 1)
-        rows += [Message(run_id, Kind.OBSERVATION, "user", f"facts of {run_id}"), message]
-        rows += [
-            Message(run_id, Kind.TOOL_RESULT, "tool", "r" * 50, tool_call_id=call.id, history_content="r")
-            for call in calls
-        ]
-    return rows
+@MANY
+@given(ROWS, REPLIES)
+def test_no_thought_and_no_end_of_turn_is_ever_shown_as_said(rows: list[Message], reply: Reply) -> None:
+    for message in sent([*rows, normalise(reply, 8, 1)[0]]):
+        if message["role"] == "assistant":
+            assert spoken(message["content"]) == message["content"]
+            assert "<think>" not in message["content"]
+            assert "</think>" not in message["content"]
+            assert "<|im_end|>" not in message["content"]
+
+
+@MANY
+@given(TEXT)
+def test_words_hold_no_tag_and_are_found_once(text: str) -> None:
+    said, thought = apart(text)
+
+    assert spoken(said) == said
+    assert apart(said)[1] == ""
+    assert "think>" not in thought or "<" not in thought
 
 
 @QUICK
@@ -109,23 +119,100 @@ def test_a_cut_at_any_message_leaves_a_valid_request(replies: list[Reply]) -> No
 
 
 @QUICK
-@given(st.lists(REPLIES, min_size=1, max_size=5), REPLIES)
-def test_what_comes_later_changes_no_byte_of_what_was_sent(replies: list[Reply], newest: Reply) -> None:
+@given(st.lists(REPLIES, min_size=1, max_size=5), REPLIES, ANY_RUN, ANY_RUN)
+def test_what_comes_later_changes_no_byte_of_what_was_sent(
+    replies: list[Reply], newest: Reply, current_run: int, masked: int
+) -> None:
     rows = conversation(replies)
     later = conversation([*replies, newest])
 
-    before = as_bytes([*rows, later[len(rows)]])
+    before = as_bytes(rows, current_run=current_run, masked_before_run=masked)
+    after = as_bytes([*rows, FACTS, *later[len(rows) :]], current_run=current_run, masked_before_run=masked)
 
-    assert as_bytes(later)[: len(before)] == before
+    assert after[: len(before)] == before
 
 
-@QUICK
-@given(ROWS, st.lists(REPLIES, min_size=1, max_size=2))
-def test_damaged_rows_are_mended_the_same_way_each_time(rows: list[Message], replies: list[Reply]) -> None:
-    fed = Message(5, Kind.OBSERVATION, "user", "facts")
-    answered = list(repair(rows))
-    more = [Message(6, Kind.OBSERVATION, "user", "facts"), normalise(replies[0], 6, 1)[0]]
+@MANY
+@given(ROWS, st.lists(ROW, max_size=6), ANY_RUN, ANY_RUN)
+def test_once_its_calls_are_answered_nothing_that_is_added_changes_what_was_sent(
+    rows: list[Message], more: list[Message], current_run: int, masked: int
+) -> None:
+    answered = [*repair(rows), FACTS]  # damaged rows are mended the same way each time
 
-    before = as_bytes([*answered, fed])
+    before = as_bytes(answered, current_run=current_run, masked_before_run=masked)[:-1]
+    after = as_bytes([*answered, *more], current_run=current_run, masked_before_run=masked)
 
-    assert as_bytes([*answered, fed, *more])[: len(before)] == before
+    assert after[: len(before)] == before
+
+
+FLAWS: list[Any] = [
+    None,
+    "",
+    " ",
+    [],
+    {},
+    7,
+    "\x00",
+    "\ud800",
+    "x" * 41,
+    "a.b",
+    "[]",
+    "{",
+    '{"a":NaN}',
+    [{"type": "text"}],
+]
+
+
+def damage(messages: list[JsonObject], place: int, how: str, flaw: Any) -> None:
+    """Break one message of a valid request in one way."""
+    message = messages[place % len(messages)]
+    calls = message.get("tool_calls")
+    calls = calls if isinstance(calls, list) and calls and "function" in calls[0] else []
+    match how:
+        case "drop":
+            messages.remove(message)
+        case "double":
+            messages.insert(place % len(messages), message)
+        case "swap":
+            messages.append(messages.pop(place % len(messages)))
+        case "call" if calls:
+            calls[0]["function"]["arguments"] = flaw
+        case "name" if calls:
+            calls[0]["function"]["name"] = flaw
+        case "id" if calls:
+            calls[0]["id"] = flaw
+        case "answers" if "tool_call_id" in message:
+            message["tool_call_id"] = flaw
+        case "calls":
+            message["tool_calls"] = flaw
+        case "role":
+            message["role"] = flaw
+        case _:
+            message["content"] = flaw
+
+
+HOW = st.sampled_from(["drop", "double", "swap", "call", "name", "id", "answers", "calls", "role", "content"])
+DAMAGE = st.lists(st.tuples(st.integers(0, 30), HOW, st.sampled_from(FLAWS)), max_size=3)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(REPLIES, min_size=1, max_size=3), DAMAGE)
+def test_the_last_look_refuses_whatever_a_strict_server_would(replies: list[Reply], damages: list[Any]) -> None:
+    messages = deepcopy(sent(conversation(replies)))
+    for place, how, flaw in damages:
+        if messages:
+            damage(messages, place, how, flaw)
+
+    if refused(messages, PERSONALITIES["strict"]):
+        assert violations(messages) != []
+
+
+@MANY
+@given(ARGUMENTS)
+def test_what_was_executed_is_what_the_history_shows(arguments: str) -> None:
+    reply = Reply("", (RawCall("act", arguments),), cut_off=False, usage=Usage(), finish_reason="stop")
+    message, (call,) = normalise(reply, 8, 1)
+
+    shown = json.loads(sent([message])[2]["tool_calls"][0]["function"]["arguments"])
+
+    assert call.arguments is None or shown == call.arguments

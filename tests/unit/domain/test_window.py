@@ -10,6 +10,7 @@ from fleetagent.domain.window import (
     Calibration,
     fit_tool_result,
     message_tokens,
+    nearest,
     request_estimate,
     rooms_for_tool_results,
 )
@@ -36,6 +37,39 @@ class TestCalibration:
     @pytest.mark.parametrize(("reported", "ratio"), [(1, 0.6), (10**9, 3.0)])
     def test_nonsense_moves_it_only_so_far(self, reported: int, ratio: float) -> None:
         assert Calibration().learn(1_000, reported).ratio == ratio
+
+    def test_of_what_is_added_a_template_has_no_part(self) -> None:
+        known = Calibration(1.3, 4).learn_tail(Anchor(1_300, 1_000), Anchor(2_300, 2_000))
+
+        assert known.ratio == 1.3
+        assert known.tail == pytest.approx(1.0)
+        assert known.project(3_000, Anchor(2_300, 2_000)) == 3_300
+        assert known.project(3_000) == 3_900, "without a report the whole counts"
+
+    def test_a_few_tokens_say_little_of_a_tail_and_large_ones_more(self) -> None:
+        known, start = Calibration(1.3, 4, 1.0), Anchor(1_000, 1_000)
+
+        assert known.learn_tail(start, Anchor(1_200, 1_099)).tail == 1.0
+        assert known.learn_tail(start, Anchor(1_500, 1_250)).tail == pytest.approx(1.15)
+        assert known.learn_tail(start, Anchor(3_000, 2_000)).tail == pytest.approx(1.3)
+        assert known.learn_tail(start, Anchor(900, 500)).tail == 1.0
+
+    def test_what_was_never_counted_is_in_doubt(self) -> None:
+        known, anchor = Calibration(1.2, 4, 1.1), Anchor(8_000, 7_000)
+
+        assert known.doubt(7_000, anchor) == 0
+        assert known.doubt(8_000, anchor) == pytest.approx(110, abs=1)  # a tenth of the difference
+        assert known.doubt(6_000, anchor) == pytest.approx(110, abs=1)
+        assert known.doubt(7_000, anchor, exchanged=1_000) == pytest.approx(110, abs=1), "results shown shorter"
+        assert known.doubt(7_000, anchor, frames=3) == 33, "what a template writes around messages and calls"
+        assert known.doubt(1_000) == 120
+        assert Calibration(1.0, 4).doubt(1_000) == 0, "the careful guess has that in it"
+
+    def test_the_nearest_report_leaves_the_least_to_guess(self) -> None:
+        first, last = Anchor(1_200, 1_000), Anchor(4_000, 3_500)
+
+        assert (nearest((first, last), 1_900), nearest((first, last), 2_600)) == (first, last)
+        assert nearest((), 1_000) is None
 
     def test_only_what_was_added_since_the_last_report_is_estimated(self) -> None:
         assert Calibration(1.5, 4).project(7_000, Anchor(reported=8_123, estimated=6_000)) == 9_623

@@ -40,6 +40,7 @@ class Because(StrEnum):
 
     TIMEOUT = "timeout"
     CONNECTION = "connection"
+    SIZE = "size"
     CERTIFICATE = "certificate"
     URL = "url"
 

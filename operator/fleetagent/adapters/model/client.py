@@ -10,13 +10,16 @@ import httpx2
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, Omit
 
 from fleetagent.adapters.model.answers import Answer, Because, NoAnswer
+from fleetagent.adapters.model.bounded import AnswerTooLarge, BoundedTransport
 from fleetagent.adapters.model.complaints import CONDITION, Endpoint
-from fleetagent.adapters.model.payload import Habits
+from fleetagent.adapters.model.counting import LONGEST_SECONDS, ServersOwn, Sizes
+from fleetagent.adapters.model.gate import Gate
+from fleetagent.adapters.model.payload import Habits, body_of
 from fleetagent.adapters.model.pursuit import Means, Pursuit
 from fleetagent.adapters.model.redact import redacted
 from fleetagent.adapters.model.waits import Timing
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
-from fleetagent.errors import BadPrompt, BadResource
+from fleetagent.errors import BadPrompt, BadResource, PromptTooLong
 
 USER_AGENT = "fleetagent"
 NO_KEY = "not-needed"
@@ -30,17 +33,18 @@ def model_http_client() -> httpx2.AsyncClient:
     """The connection pool that all endpoints of this process share.
 
     It reads no proxy settings or certificates from the environment and follows no redirect: an allowed host must not
-    be able to send us to a forbidden one.
+    be able to send us to a forbidden one. Of an endless answer it reads an end.
     """
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=30.0)
-    return httpx2.AsyncClient(trust_env=False, follow_redirects=False, limits=limits)
+    transport = BoundedTransport(trust_env=False, limits=limits)
+    return httpx2.AsyncClient(trust_env=False, follow_redirects=False, transport=transport)
 
 
 class OpenAIModel:
-    """Implements ports.Model. Cheap to make; `http` and `habits` outlive it and are shared, the caller closes `http`.
+    """Implements ports.Model. Cheap to make; `http`, `habits` and `gate` outlive it and are shared.
 
-    Making it raises `BadResource` for a base URL or a key that can't be used at all. A whole reply, repetitions
-    included, takes no longer than `patience`, by default twice the request's timeout.
+    The caller closes `http`. Making it raises `BadResource` for a base URL or a key that can't be used at all. A whole
+    reply, repetitions included, takes no longer than `patience`, by default twice the request's timeout.
     """
 
     def __init__(
@@ -51,6 +55,8 @@ class OpenAIModel:
         name: str,
         http: httpx2.AsyncClient,
         habits: Habits | None = None,
+        gate: Gate | None = None,
+        sizes: Sizes | None = None,
         patience: timedelta | None = None,
         timing: Timing | None = None,
     ) -> None:
@@ -64,13 +70,32 @@ class OpenAIModel:
             hide=partial(redacted, secrets=tuple(filter(None, (key, url.password)))),
             endpoint=Endpoint(url=shown, model=name, has_key=bool(key)),
             habits=habits or Habits(),
+            gate=gate or Gate(),
             timing=timing or Timing(),
+        )
+        self._own = ServersOwn(
+            self._fetch, base_url=str(url), model=name, sizes=sizes or Sizes(), monotonic=self._means.timing.monotonic
         )
 
     async def reply(self, request: ModelRequest) -> Reply:
         """One answer, after the repetitions that make sense; errors as ports.Model promises."""
         patience = self._patience or request.timeout * TIMEOUTS_OF_PATIENCE
-        return await Pursuit(self._means, request, patience_seconds=patience.total_seconds()).reply()
+        try:
+            reply = await Pursuit(self._means, request, patience_seconds=patience.total_seconds()).reply()
+        except PromptTooLong as error:
+            self._own.refused_at(error.limit_tokens)
+            raise
+        self._own.accepted(reply.usage.prompt_tokens)
+        return reply
+
+    async def context_window(self) -> int | None:
+        """See `ports.Model.context_window`."""
+        return await self._own.window()
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """See `ports.Model.count_tokens`."""
+        means = self._means
+        return await self._own.count(body_of(request, means.endpoint.model, means.habits, request.max_output_tokens))
 
     async def offered_models(self) -> tuple[str, ...]:
         """The names that /models lists; empty when the server does not say."""
@@ -79,6 +104,15 @@ class OpenAIModel:
         entries = body.get("data") if isinstance(body, dict) else None
         names = (entry.get("id") for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
         return tuple(self._means.hide(name) for name in names if isinstance(name, str))[:NAMES_READ]
+
+    async def _fetch(self, url: str, body: JsonObject | None) -> Answer | NoAnswer:
+        client = self._client
+        if body is None:
+            return await _caught(client.get(url, cast_to=httpx2.Response), LONGEST_SECONDS)
+        try:
+            return await _caught(client.post(url, cast_to=httpx2.Response, body=body), LONGEST_SECONDS)
+        except ValueError as error:  # no JSON: the request itself will say so
+            return NoAnswer(Because.URL, str(error))
 
     async def _send(self, body: JsonObject, timeout_seconds: float) -> Answer | NoAnswer:
         return await _caught(self._completion(body, timeout_seconds), timeout_seconds)
@@ -144,6 +178,8 @@ def _no_connection(error: Exception) -> NoAnswer:
     words = next((str(cause) for cause in causes[1:] if str(cause)), str(error))
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return NoAnswer(Because.CERTIFICATE, words)
+    if any(isinstance(cause, AnswerTooLarge) for cause in causes):
+        return NoAnswer(Because.SIZE, words)
     if any(isinstance(cause, httpx2.UnsupportedProtocol) for cause in causes):
         return NoAnswer(Because.URL, words)
     return NoAnswer(Because.CONNECTION, f"{type(causes[min(1, len(causes) - 1)]).__name__}: {words}")

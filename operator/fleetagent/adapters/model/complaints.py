@@ -1,12 +1,21 @@
 """The errors that leave this adapter, each with what its reader can do about it. Pure."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from fleetagent.adapters.model.verdicts import Judgement
-from fleetagent.errors import BadReply, BadResource, FleetAgentError
+from fleetagent.errors import BadResource, ModelLoading, TryLater
 
 CONDITION = "ModelAvailable"
 NAMES_SHOWN = 20
+USELESS = {
+    "Empty": "no text and no tool call",
+    "NoChoices": "no choices",
+    "NotJSON": "no JSON",
+    "Endless": "more than any reply can be",
+    "WebPage": "no JSON but a web page (see that spec.model.baseURL leads to the model server, past any login page)",
+}
+"""What came with status 200 and is no reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +27,8 @@ class Endpoint:
     has_key: bool
 
 
-def halted(judgement: Judgement, said: str, endpoint: Endpoint, offered: tuple[str, ...]) -> FleetAgentError:
-    """What the owner of the resource should read; filtered content concerns this run only."""
-    if judgement.reason == "ContentFiltered":
-        return BadReply(f"the model server's content filter stopped the reply: {said}")
+def halted(judgement: Judgement, said: str, endpoint: Endpoint, offered: tuple[str, ...]) -> BadResource:
+    """What the owner of the resource should read."""
     sentence = {
         "KeyRefused": _key_refused(endpoint),
         "KeyMayNotUseModel": f"the API key may not use model {endpoint.model}: have it allowed, or change "
@@ -35,6 +42,24 @@ def halted(judgement: Judgement, said: str, endpoint: Endpoint, offered: tuple[s
         "spec.model.baseURL",
     }[judgement.reason]
     return BadResource(CONDITION, judgement.reason, f"{sentence}. It said: {said}")
+
+
+def filtered(said: str) -> str:
+    """Filtered content concerns this run only."""
+    return f"the model server's content filter stopped the reply: {said}"
+
+
+def not_now(reason: str, message: str, retry_after_seconds: float | None) -> TryLater:
+    """The server is not available; that it loads its model is told apart."""
+    if reason == "ModelLoading":
+        return ModelLoading(message, retry_after_seconds=retry_after_seconds)
+    remedy = " (a higher limit there helps, or a longer spec.schedule.interval)" if reason == "RateLimited" else ""
+    return TryLater(f"{message}{remedy}", retry_after_seconds=retry_after_seconds)
+
+
+def until(epoch: float) -> str:
+    """A moment as people read it."""
+    return f"before {datetime.fromtimestamp(epoch, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def parameter_refused(name: str, said: str) -> BadResource:

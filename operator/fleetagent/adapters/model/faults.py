@@ -1,5 +1,6 @@
 """Reads what a server says went wrong, in any of the shapes that servers use. Pure."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ from typing import Any
 from fleetagent.adapters.model.answers import Answer
 
 LONGEST_MESSAGE_CHARS = 8_000
+LONGEST_STREAM_CHARS = 1_000_000
 LONGEST_COUNT_DIGITS = 12
-TAGS = re.compile(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>")
+TAGS = re.compile(r"(?s)<(script|style)\b.*?</\1>|<[/!a-zA-Z][^>]*>")
 OK = range(200, 300)
 ERROR_STATUSES = range(400, 600)
 
@@ -41,7 +43,10 @@ class Fault:
 
 def fault_in(answer: Answer) -> Fault | None:
     """What is wrong with this answer, or None for a body that should hold choices."""
-    body, should_retry = answer.json, answer.headers.get("x-should-retry", "").lower()
+    body, should_retry = (
+        answer.json if answer.json is not None else _streamed_error(answer.text),
+        answer.headers.get("x-should-retry", "").lower(),
+    )
     if not isinstance(body, dict | list):
         if answer.status in OK:
             return None
@@ -62,6 +67,19 @@ def fault_in(answer: Answer) -> Fault | None:
         limit_tokens=_count(error.get("n_ctx")),
         should_retry=should_retry,
     )
+
+
+def _streamed_error(text: str) -> Any:
+    """The first event that holds an error, should the server stream all the same: `data: {"error": …}`."""
+    for line in text[:LONGEST_STREAM_CHARS].splitlines():
+        if line.startswith("data:"):
+            try:
+                event = json.loads(line.removeprefix("data:"))
+            except (ValueError, RecursionError):
+                continue
+            if _error_in(event) is not None:
+                return event
+    return None
 
 
 def _error_in(body: Any) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleetagent.domain.model import RawCall, Reply, Usage
+from fleetagent.domain.spoken import apart
 
 CUT_OFF = frozenset(
     {"length", "max_tokens", "content_filter", "model_context_window_exceeded", "incomplete", "abort", "error"}
@@ -20,9 +21,6 @@ MOST_TOKENS = 1_000_000_000
 """Whoever reports more counts something else."""
 LONGEST_FINISH_REASON_CHARS = 60
 
-THOUGHT = re.compile(r"(?s)<(?P<tag>think|thinking)>(?P<inside>.*?)</(?P=tag)>")
-END_OF_THOUGHT = re.compile(r"</think(?:ing)?>")
-START_OF_THOUGHT = re.compile(r"<think(?:ing)?>")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -36,24 +34,24 @@ def reply_in(body: Any, request_id: str | None = None) -> Reply | None:
     if not choices:
         return None
     messages = [_message(choice) for choice in choices]
-    texts = [_split(_text(message.get("content")) or _text(message.get("refusal"))) for message in messages]
+    texts = [apart(_text(message.get("content")) or _text(message.get("refusal"))) for message in messages]
     calls = [tuple(_calls(message)) for message in messages]
     chosen = next((index for index, found in enumerate(calls) if found), 0)
-    finish_reason = _finish_reason(choices[chosen])
+    finish_reasons = [_finish_reason(choice) for choice in choices]
     return Reply(
         text=next((text for text, _ in texts if text), ""),
         calls=calls[chosen],
-        cut_off=finish_reason.lower() in CUT_OFF,
+        cut_off=any(reason.lower() in CUT_OFF for reason in finish_reasons),
         usage=_usage(body, choices[0]),
-        finish_reason=finish_reason,
+        finish_reason=finish_reasons[chosen],
         reasoning=next(filter(None, map(_reasoning, messages)), "") or next((aside for _, aside in texts if aside), ""),
         request_id=request_id,
     )
 
 
 def is_empty(reply: Reply) -> bool:
-    """Neither words nor calls: reasoning alone is no answer, and may not be stored as one."""
-    return not reply.text and not reply.calls
+    """Neither words nor calls, nor an attempt at one: reasoning alone is no answer, and may not be stored as one."""
+    return not reply.text and not reply.calls and reply.unread is None
 
 
 def _choices(body: Any) -> list[Mapping[str, Any]]:
@@ -86,18 +84,6 @@ def _text(value: Any, depth: int = 0) -> str:
         inner = next((value[name] for name in ("text", "value", "content", "refusal") if value.get(name)), None)
         return _text(inner, depth + 1)
     return ""
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Words and leaked thoughts apart: whole blocks, then all before a lone closer, then all after a lone opener."""
-    thoughts = [block.group("inside") for block in THOUGHT.finditer(text)]
-    *before, said = END_OF_THOUGHT.split(THOUGHT.sub("", text))
-    thoughts += before
-    opener = START_OF_THOUGHT.search(said)
-    if opener:
-        thoughts.append(said[opener.end() :])
-        said = said[: opener.start()]
-    return said.strip(), "\n".join(filter(None, (thought.strip() for thought in thoughts)))
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:

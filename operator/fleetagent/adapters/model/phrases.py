@@ -16,15 +16,20 @@ QUOTA = _any(
     r"billing hard limit",
 )
 
+LOADING = _any(
+    r"(?<!error )(?<!failed )(?<!while )\bloading (the )?model",
+    r"model\b.{0,120}? is (currently |still )?(loading|being loaded|starting|warming up)\b",
+)
+"""A model that failed to load is none that loads: no patience helps there."""
+
 NOT_READY = _any(
-    r"loading model",
-    r"model is (currently |still )?(loading|starting)",
     r"no (healthy )?deployments? available",
     r"no healthy (deployments?|upstream|endpoints?)",
     r"no available workers?",
     r"\boverloaded\b",
     r"temporarily unavailable",
     r"at capacity",
+    r"\bconnection error\b",  # LiteLLM: the server behind it does not answer
 )
 
 RATE = _any(
@@ -40,26 +45,25 @@ ABOVE_THE_RATE = re.compile(r"request too large for .{0,200}tokens per min")
 
 OVERFLOW = _any(
     r"litellm\.contextwindowexceedederror",
-    r"maximum context length",
-    r"maximum model length",
-    r"context length is only",
-    r"model's context length",
-    r"exceeds? the (available )?context (size|window|length)",
+    r"context length is only \d",
+    r"longer than the (model's (maximum )?context|maximum model) length",
+    r"exceeds? (the |this )?(model's )?(available |maximum )?context (size|window|length|limit)",
     r"larger than the max(imum)? context size",
     r"context (size|length|window) (has been )?exceeded",
-    r"exceeds the context window",
+    r"context shift is disabled",
     r"requested token count exceeds",
-    r"max_(completion_)?tokens must be at least 1, got -",
-    r"input length exceeds",
-    r"prompt is too long",
-    r"input is too long for",
-    r"input token count .{0,40}exceeds the maximum",
-    r"maximum prompt length is",
-    r"reduce the length of the (messages|input|prompt)",
+    r"max_(completion_)?tokens must be at least 1, got (-|0)",
+    r"(input|prompt) (length|tokens?|token count).{0,40} exceeds?\b",
+    r"(prompt|input) is too long\b",
+    r"reduce the length of (the|your) (messages|input|prompt)",
     r"greater than the context length",
     r"exceeded model token limit",
     r"too large for model with .{0,40}maximum context length",
+    r"`?inputs`? (tokens \+ `?max_new_tokens`? )?must (be <=|have less than) \d",
 )
+_WINDOW_NAMED = re.compile(r"maximum (context|model|prompt) length (is|of) ?\d")
+_TOO_MUCH = _any(r"however", r"you requested", r"resulted in", r"contains \d", r"\bexceed", r"longer", r"reduce the")
+"""A sentence that only mentions the window is about something else."""
 
 CACHE_FULL = re.compile(r"context size has been exceeded")
 """llama.cpp: other requests fill the cache that all of them share, so it is not about the size of ours."""
@@ -72,12 +76,25 @@ NO_TOOLS = _any(
     r"no endpoints found that support tool use",
 )
 
+TURNS = _any(
+    r"roles (must|should) (be )?alternat",
+    r"must alternate between",
+    r"unexpected role '?user'? after role '?tool",
+    r"(conversation|first message) must (start with|be|use|have) .{0,20}\buser\b",
+)
+NO_SYSTEM = _any(
+    r"system (role|messages?|prompts?) (is|are)?\s?not supported",
+    r"(does not|doesn't) support (a |the )?system (role|messages?|prompts?)",
+    r"developer instruction is not enabled",
+)
+SHORT_IDS = re.compile(r"tool call ids? .{0,120}length (of )?9\b")
+"""What chat templates want beyond the protocol, and code can give them."""
+
 TEMPLATE = _any(
+    *(pattern.pattern for pattern in (TURNS, NO_SYSTEM, SHORT_IDS)),
     r"no user query found in messages",
     r"system message must be (at|the) ",
     r"only one system message",
-    r"conversation roles must alternate",
-    r"roles must alternate",
     r"must contain either 'content' or 'tool_calls'",
     r"duplicate value for 'tool_call_id'",
     r"must be a response to a prece+ding message",
@@ -116,6 +133,7 @@ NO_SUCH_MODEL = _any(
     r"(unknown|invalid) model",
     r"not a valid model",
     r"no such model",
+    r"could not find .{0,40}model",
 )
 
 PARAMETER = re.compile(
@@ -136,6 +154,7 @@ LIMITS = tuple(
         rf"maximum number of tokens allowed \({_COUNT}",
         rf"model token limit: {_COUNT}",
         rf"model with {_COUNT} maximum context length",
+        rf"inputs`? (?:tokens \+ `?max_new_tokens`? )?must (?:be <=|have less than) {_COUNT}",
     )
 )
 
@@ -159,6 +178,11 @@ def number(patterns: Iterable[re.Pattern[str]], words: str) -> int | None:
         if found:
             return int(found.group(1).replace(",", ""))
     return None
+
+
+def too_long(words: str) -> bool:
+    """Whether the server refuses the length of the prompt, and does not just speak of lengths."""
+    return bool(OVERFLOW.search(words) or (_WINDOW_NAMED.search(words) and _TOO_MUCH.search(words)))
 
 
 def cache_full(words: str) -> bool:

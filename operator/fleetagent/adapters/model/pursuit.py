@@ -2,44 +2,43 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, replace
+from typing import NoReturn, cast
 
-from fleetagent.adapters.model.answers import Answer, Because, NoAnswer
-from fleetagent.adapters.model.complaints import Endpoint, halted, parameter_refused
-from fleetagent.adapters.model.faults import fault_in
-from fleetagent.adapters.model.parse import is_empty, reply_in
-from fleetagent.adapters.model.payload import OTHER_OUTPUT_FIELD, Habits, body_of, check_parameters
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result
+
+from fleetagent.adapters.model.answers import Answer, NoAnswer
+from fleetagent.adapters.model.complaints import (
+    USELESS,
+    Endpoint,
+    filtered,
+    halted,
+    not_now,
+    parameter_refused,
+    until,
+)
+from fleetagent.adapters.model.gate import Gate
+from fleetagent.adapters.model.payload import OTHER_OUTPUT_FIELD, Habits, Lesson, body_of, check_parameters, lesson_in
+from fleetagent.adapters.model.reading import Setback, read, shown_id
 from fleetagent.adapters.model.redact import shortened
-from fleetagent.adapters.model.textcalls import with_calls_from_text
-from fleetagent.adapters.model.verdicts import Judgement, Verdict, judge
-from fleetagent.adapters.model.waits import LONGEST_WAIT_SECONDS, Timing, asked_wait_seconds, backoff_seconds
-from fleetagent.domain.model import JsonObject, ModelRequest, Reply
-from fleetagent.errors import BadReply, PromptTooLong, TryLater
+from fleetagent.adapters.model.room import Room
+from fleetagent.adapters.model.verdicts import Verdict
+from fleetagent.adapters.model.waits import Timing, allowances, backoff_seconds
+from fleetagent.domain.model import JsonObject, ModelRequest, NothingUsable, Reply
+from fleetagent.errors import PromptTooLong, TryLater
 
 log = logging.getLogger(__name__)
 
 LOGGED_CHARS = 2_000
-SAID_CHARS = 300
 SAME_FAILURES = 3
-DEGRADATIONS = 3
-SMALLEST_ROOM_TOKENS = 256
-ROOM_MARGIN_TOKENS = 16  # some servers are a token stricter than their sentence
 CACHE_FULL_WAIT_SECONDS = 5.0  # until other requests have left the cache that they share with ours
 SHORTEST_CALL_SECONDS = 1.0
-USELESS = {"Empty": "no text and no tool call", "NoChoices": "no choices", "NotJSON": "no JSON"}
+CHARS_PER_TOKEN = 4
+SHARED = frozenset({"RateLimited", "NotReady", "ModelLoading"})
+"""Said of the endpoint and not of our request: who else asks it would hear the same."""
 VARYING = re.compile(r"[0-9a-f-]{8,}|\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Setback:
-    """One call that gave no usable reply: what was decided, what the other side said, what it asked us to wait."""
-
-    judgement: Judgement
-    said: str
-    status: int | None = None
-    wait_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,7 @@ class Means:
     hide: Callable[[str], str]
     endpoint: Endpoint
     habits: Habits
+    gate: Gate
     timing: Timing
 
 
@@ -62,170 +62,184 @@ class Pursuit:
         self._means, self._request = means, request
         self._timeout_seconds = request.timeout.total_seconds()
         self._deadline = means.timing.monotonic() + patience_seconds
-        self._output_tokens = request.max_output_tokens
-        self._failures = 0
-        self._shrunk = self._grown = self._cut_off = False
-        self._seen: dict[str, int] = {}
+        self._room = Room(request.max_output_tokens, request.most_output_tokens)
+        self._calls = 0
+        self._sent = means.habits
+        self._learnt: set[Lesson] = set()
+        self._seen: Counter[str] = Counter()
+        self._discarded: list[Reply] = []
 
     async def reply(self) -> Reply:
         """The first usable reply. Raises what ports.Model promises."""
-        while True:
-            setback = await self._attempt()
-            if isinstance(setback, Reply):
-                return setback
-            match setback.judgement.verdict:
-                case Verdict.RETRY:
-                    await self._again_later(setback)
-                case Verdict.SHRINK:
-                    self._leave_less_room(setback)
-                case Verdict.DEGRADE:
-                    self._degrade(setback)
-                case Verdict.REPAIR:
-                    self._refused(setback)
-                case Verdict.HALT:
-                    await self._halt(setback)
+        pursuing = AsyncRetrying(
+            sleep=self._means.timing.sleep,
+            retry=retry_if_result(lambda outcome: isinstance(outcome, Setback)),
+            wait=self._pause_seconds,
+            stop=self._is_too_late,
+            retry_error_callback=self._give_up,
+        )
+        reply = cast("Reply", await pursuing(self._attempt))  # a setback is asked again or given up
+        return replace(reply, discarded=tuple(self._discarded))
+
+    # One call.
 
     async def _attempt(self) -> Reply | Setback:
-        body = body_of(self._request, self._means.endpoint.model, self._means.habits, self._output_tokens)
-        left = self._deadline - self._means.timing.monotonic()
-        answer = await self._means.send(body, min(self._timeout_seconds, left))
-        outcome = self._read(answer)
+        await self._turn()
+        self._sent = replace(self._means.habits)
+        body = body_of(self._request, self._means.endpoint.model, self._sent, self._room.tokens)
+        self._calls += 1
+        answer = await self._means.send(body, min(self._timeout_seconds, self._left()))
+        outcome = read(answer, self._request, self._means.hide, self._means.timing.epoch())
+        self._tell_gate(answer, outcome)
         if isinstance(outcome, Setback):
-            self._failures += 1
             self._log(outcome, answer)
+            if outcome.reply is not None:
+                self._discarded.append(outcome.reply)
+            await self._face(outcome)
         return outcome
 
-    def _read(self, answer: Answer | NoAnswer) -> Reply | Setback:
-        """What this answer means: nothing is indexed before it was looked at."""
-        if isinstance(answer, NoAnswer):
-            return Setback(NO_ANSWER[answer.because], self._say(answer.message))
-        fault = fault_in(answer)
-        if fault:
-            wait = asked_wait_seconds(answer.headers, fault.message, self._means.timing.epoch())
-            said = self._say(f"{fault.status}: {fault.message or 'no message'}")
-            return Setback(judge(fault), said, fault.status, wait)
-        reply = reply_in(answer.json, answer.request_id)
-        if reply is None:
-            reason = "NotJSON" if answer.json is None else "NoChoices"
-            return Setback(Judgement(Verdict.RETRY, reason), self._say(answer.text) or "an empty body", answer.status)
-        if self._request.may_call_tools and not reply.calls:
-            reply = with_calls_from_text(reply, self._request.tools)
-        judgement = self._judge_reply(reply)
-        return Setback(judgement, self._say(answer.text), answer.status) if judgement else reply
+    async def _turn(self) -> None:
+        """Wait until this endpoint may be asked. A pace that is only guessed at fails no run."""
+        gate, timing = self._means.gate, self._means.timing
+        needs = {"requests": 1.0, "tokens": _size(self._request) / CHARS_PER_TOKEN}
+        while True:
+            now = timing.monotonic()
+            closed, paced = gate.closed_seconds(now), gate.paced_seconds(now, needs)
+            if closed > 0 and self._leaves_no_time(closed):
+                advice = f"the model server takes no request {until(timing.epoch() + closed)}, as it said: {gate.said}"
+                raise not_now(gate.reason, advice, closed)
+            wait = max(closed, 0.0 if self._leaves_no_time(paced) else paced)
+            if wait <= 0:
+                gate.passed(now, needs)
+                return
+            await timing.sleep(wait)
 
-    def _judge_reply(self, reply: Reply) -> Judgement | None:
-        """What is wrong with a reply that came without an error, or None."""
-        if reply.finish_reason == "content_filter":
-            return Judgement(Verdict.HALT, "ContentFiltered")
-        if not is_empty(reply):
-            return None
-        if reply.finish_reason == "model_context_window_exceeded":
-            return Judgement(Verdict.SHRINK, "PromptTooLong")
-        self._cut_off = reply.cut_off
-        return Judgement(Verdict.RETRY, "Empty")
+    def _tell_gate(self, answer: Answer | NoAnswer, outcome: Reply | Setback) -> None:
+        """Close it when the server is busy or not ready; open it when it answers anything else."""
+        gate, timing = self._means.gate, self._means.timing
+        if isinstance(outcome, Setback) and outcome.judgement.reason in SHARED:
+            reason, said = outcome.judgement.reason, outcome.said
+            gate.refused(timing.monotonic(), outcome.wait_seconds, timing.chance(), reason, said)
+        elif isinstance(answer, Answer):
+            gate.answered(timing.monotonic(), allowances(answer.headers, timing.epoch()))
 
-    async def _again_later(self, setback: Setback) -> None:
-        """Wait, or say why not: it was the same too often, or there is no time left."""
+    # What a setback calls for: each of these changes what is asked next, or raises.
+
+    async def _face(self, setback: Setback) -> None:
+        match setback.judgement.verdict:
+            case Verdict.RETRY:
+                self._bear(setback)
+            case Verdict.SHRINK:
+                self._leave_less_room(setback)
+            case Verdict.DEGRADE | Verdict.REPAIR:
+                self._adapt(setback)
+            case Verdict.HALT:
+                await self._halt(setback)
+
+    def _bear(self, setback: Setback) -> None:
+        """Say so when the same came too often to be of the passing kind."""
         reason, said = setback.judgement.reason, setback.said
-        wait = setback.wait_seconds or backoff_seconds(self._failures, self._means.timing.chance())
         if reason in USELESS:
             if self._count("useless") > 1:
-                raise BadReply(f"the model server answered with {USELESS[reason]}, twice: {said}")
-            wait = self._give_more_room() if reason == "Empty" else wait
+                raise self._useless(f"the model server answered with {USELESS[reason]}, twice: {said}")
+            if setback.reply is not None and setback.reply.cut_off:
+                self._room.grow()
         elif reason == "CacheFull":
             if self._count(reason) > 1:
                 raise PromptTooLong(f"the model server has no room for this prompt: {said}")
-            wait = max(wait, CACHE_FULL_WAIT_SECONDS)
-        elif self._is_deterministic(setback):
+        elif reason == "ServerError" and self._count(VARYING.sub("#", said)) >= SAME_FAILURES:
+            # Ids and numbers may differ. What gateways say is always the same, and is no such failure.
             raise TryLater(f"the model server failed {SAME_FAILURES} times in the same way: {said}")
-        left = self._deadline - self._means.timing.monotonic()
-        if wait > LONGEST_WAIT_SECONDS or wait + min(SHORTEST_CALL_SECONDS, self._timeout_seconds / 2) > left:
-            advice = f"the model server is not available ({reason}, {self._failures} calls): {said}"
-            raise TryLater(advice, retry_after_seconds=setback.wait_seconds)
-        if wait > 0:
-            await self._means.timing.sleep(wait)
-
-    def _is_deterministic(self, setback: Setback) -> bool:
-        """The same failure again and again is not of the passing kind; ids and numbers in it may differ.
-
-        What a gateway says (502, 503, 504) is always the same and counts as "not ready", not as this.
-        """
-        if setback.judgement.reason != "ServerError":
-            return False
-        return self._count(VARYING.sub("#", setback.said)) >= SAME_FAILURES
-
-    def _give_more_room(self) -> float:
-        """Reasoning that was cut off gets twice the tokens to come to an end; returns the wait, which is none."""
-        if self._cut_off and not self._shrunk:
-            self._output_tokens *= 2
-            self._grown = True
-        return 0.0
 
     def _leave_less_room(self, setback: Setback) -> None:
         """Ask for a shorter answer when the prompt itself fits, once; else the prompt must shrink."""
-        prompt, limit = setback.judgement.prompt_tokens, setback.judgement.limit_tokens
-        if self._grown:
-            raise BadReply(
-                f"the model reasons to the limit and says nothing, and there is no more room: {setback.said}"
-            )
-        if not self._shrunk and prompt is not None and limit is not None:
-            room = limit - prompt - ROOM_MARGIN_TOKENS
-            if room >= min(SMALLEST_ROOM_TOKENS, self._output_tokens // 2):
-                # A refusal although there is room enough: the server counts more than it says.
-                self._output_tokens = room if room < self._output_tokens else self._output_tokens // 2
-                self._shrunk = True
-                return
-        raise PromptTooLong(f"the model server refuses the prompt for its length: {setback.said}", limit_tokens=limit)
+        said, judgement = setback.said, setback.judgement
+        if self._room.has_grown:
+            raise self._useless(f"the model reasons to the limit and says nothing, and there is no more room: {said}")
+        if not self._room.shrink(judgement.prompt_tokens, judgement.limit_tokens):
+            message = f"the model server refuses the prompt for its length: {said}"
+            raise PromptTooLong(message, limit_tokens=judgement.limit_tokens, prompt_tokens=judgement.prompt_tokens)
 
-    def _degrade(self, setback: Setback) -> None:
-        """Swap or drop what this endpoint refuses, and remember it; what the resource asks for is not dropped."""
-        habits, name = self._means.habits, setback.judgement.parameter
-        if self._count("degraded") > DEGRADATIONS:
-            raise BadReply(f"the model server refuses one parameter after another: {setback.said}")
-        if name in OTHER_OUTPUT_FIELD and self._count(name) == 1:
-            habits.output_field = OTHER_OUTPUT_FIELD[name]
-        elif name == "tool_choice" and habits.takes_tool_choice:
-            habits.takes_tool_choice = False
-        else:
+    def _adapt(self, setback: Setback) -> None:
+        """Swap, drop or reshape what this endpoint refuses, once each, and remember it."""
+        lesson = lesson_in(setback.judgement, self._sent)
+        if lesson is None or lesson in self._learnt or setback.judgement.parameter in self._request.parameters:
             self._refused(setback)
+        self._learnt.add(lesson)
+        self._means.habits.learn(lesson)
 
     def _refused(self, setback: Setback) -> NoReturn:
         """No repetition helps: either the resource asks for it, or our request is wrong in this server's eyes."""
         name = setback.judgement.parameter
         if name in self._request.parameters or name in OTHER_OUTPUT_FIELD:
             raise parameter_refused(name, setback.said)
-        raise BadReply(f"the model server refuses the request ({setback.judgement.reason}): {setback.said}")
+        raise self._useless(f"the model server refuses the request ({setback.judgement.reason}): {setback.said}")
 
     async def _halt(self, setback: Setback) -> NoReturn:
-        if setback.judgement.reason == "ServerSaysNo":
+        judgement = setback.judgement
+        if judgement.reason == "ServerSaysNo":
             raise TryLater(f"the model server failed and asks for no repetition: {setback.said}")
-        offered = await self._means.offered() if setback.judgement.reason == "ModelNotFound" else ()
-        raise halted(setback.judgement, setback.said, self._means.endpoint, offered)
+        if judgement.reason == "ContentFiltered":
+            raise self._useless(filtered(setback.said))
+        offered = await self._means.offered() if judgement.reason == "ModelNotFound" else ()
+        raise halted(judgement, setback.said, self._means.endpoint, offered)
+
+    def _useless(self, message: str) -> NothingUsable:
+        *before, last = self._discarded or (None,)
+        return NothingUsable(message, last and replace(last, discarded=tuple(filter(None, before))))
+
+    # How long to wait, and when no longer.
+
+    def _pause_seconds(self, state: RetryCallState) -> float:
+        """Until the next call; none after a change of what is asked."""
+        setback, timing = _setback(state), self._means.timing
+        reason = setback.judgement.reason
+        if setback.judgement.verdict is not Verdict.RETRY or reason == "Empty":
+            return 0.0
+        if reason in SHARED:
+            return self._means.gate.closed_seconds(timing.monotonic())
+        wait = setback.wait_seconds or backoff_seconds(state.attempt_number, timing.chance())
+        return max(wait, CACHE_FULL_WAIT_SECONDS) if reason == "CacheFull" else wait
+
+    def _is_too_late(self, state: RetryCallState) -> bool:
+        return self._leaves_no_time(state.upcoming_sleep)
+
+    def _leaves_no_time(self, wait_seconds: float) -> bool:
+        return wait_seconds + min(SHORTEST_CALL_SECONDS, self._timeout_seconds / 2) > self._left()
+
+    def _give_up(self, state: RetryCallState) -> NoReturn:
+        setback = _setback(state)
+        reason, asked = setback.judgement.reason, setback.wait_seconds
+        when = f"; it takes no request {until(self._means.timing.epoch() + asked)}" if asked else ""
+        advice = f"the model server is not available ({reason}, {self._calls} calls): {setback.said}{when}"
+        raise not_now(reason, advice, asked)
+
+    def _left(self) -> float:
+        return self._deadline - self._means.timing.monotonic()
 
     def _count(self, what: str) -> int:
-        self._seen[what] = self._seen.get(what, 0) + 1
+        self._seen[what] += 1
         return self._seen[what]
 
-    def _say(self, text: str) -> str:
-        return shortened(self._means.hide(text), SAID_CHARS)
-
     def _log(self, setback: Setback, answer: Answer | NoAnswer) -> None:
-        text = answer.text if isinstance(answer, Answer) else answer.message
+        hide = self._means.hide
+        text, request_id = (answer.text, shown_id(answer, hide)) if isinstance(answer, Answer) else (answer.message, "")
         log.warning(
             "model call failed: model=%s attempt=%d status=%s verdict=%s reason=%s request_id=%s body=%r",
             self._means.endpoint.model,
-            self._failures,
+            self._calls,
             setback.status or "none",
             setback.judgement.verdict,
             setback.judgement.reason,
-            (answer.request_id if isinstance(answer, Answer) else None) or "none",
-            shortened(self._means.hide(text), LOGGED_CHARS),
+            request_id or "none",
+            shortened(hide(text), LOGGED_CHARS),
         )
 
 
-NO_ANSWER = {
-    Because.TIMEOUT: Judgement(Verdict.RETRY, "Timeout"),
-    Because.CONNECTION: Judgement(Verdict.RETRY, "Unreachable"),
-    Because.CERTIFICATE: Judgement(Verdict.HALT, "CertificateRefused"),
-    Because.URL: Judgement(Verdict.HALT, "BadURL"),
-}
+def _setback(state: RetryCallState) -> Setback:
+    """What the last call came to: these callbacks are not asked about replies."""
+    return cast("Setback", state.outcome.result() if state.outcome is not None else None)
+
+
+def _size(request: ModelRequest) -> int:
+    return sum(len(message.get("content") or "") for message in request.messages)

@@ -1,24 +1,27 @@
 """Keeps secrets out of logs, conditions and Events: servers and proxies echo what they were sent."""
 
-import json
+import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 HIDDEN = "[hidden]"
 LONGEST_TEXT_CHARS = 64_000
 SHORTEST_SECRET_CHARS = 4  # a shorter one, say a dummy key, would blot out ordinary words
+SECRETS_REMEMBERED = 256
+URLSAFE = str.maketrans("+/", "-_")
 
 PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)\b(bearer|basic)(\s+)[\w.~+/*-]{4,}=*"), rf"\1\2{HIDDEN}"),
+    (re.compile(r"(?i)\b(bearer|basic)(\s+|%20|\+)[\w.~+/*-]{4,}=*"), rf"\1\2{HIDDEN}"),
     (re.compile(r"\b(?:sk|pk|rk)-[\w*.-]{4,}"), HIDDEN),
     (re.compile(r"\b(?:hf|gsk|ghp|xai|nvapi)[_-]\w{8,}"), HIDDEN),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?"), HIDDEN),
     (
         re.compile(
             r"""(?ix)
-            ( ["']? (?: x-)? (?: api[_-]?key | access[_-]?token | authorization | password | secret ) ["']?
-              \s* [:=] \s* ["']? )
-            (?! \[hidden\] | (?:bearer|basic)\s ) [^\s"',;&}]{4,}"""
+            ( ["']? (?: x-)? (?: api[_-]?key | access[_-]?token | authorization | password | secret ) \\? ["']?
+              \s* [:=] \s* \\? ["']? )
+            (?! \[hidden\] | (?:bearer|basic)\b ) [^\s"',;&}\\]{4,}"""
         ),
         rf"\1{HIDDEN}",
     ),
@@ -28,11 +31,10 @@ PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets and without whatever looks like one."""
+    """The text without these secrets, however they are spelled, and without whatever looks like one."""
     text = text[:LONGEST_TEXT_CHARS]
     for secret in sorted(filter(_worth_hiding, secrets), key=len, reverse=True):
-        for spelling in (secret, json.dumps(secret)[1:-1]):
-            text = text.replace(spelling, HIDDEN)
+        text = _spellings(secret).sub(HIDDEN, text)
     for pattern, replacement in PATTERNS:
         text = pattern.sub(replacement, text)
     return text
@@ -46,3 +48,40 @@ def shortened(text: str, longest_chars: int) -> str:
 
 def _worth_hiding(secret: str) -> bool:
     return len(secret) >= SHORTEST_SECRET_CHARS
+
+
+@lru_cache(maxsize=SECRETS_REMEMBERED)
+def _spellings(secret: str) -> re.Pattern[str]:
+    """The secret itself, each character perhaps escaped, and as base64 and hex, alone or behind a user's name."""
+    escaped = "".join(map(_character, secret))
+    encoded = sorted({*_in_base64(secret), secret.encode().hex()}, key=len, reverse=True)
+    return re.compile("|".join([escaped, *map(re.escape, encoded)]))
+
+
+def _character(character: str) -> str:
+    """One character as it is, as a URL, JSON (also within JSON) and HTML may write it."""
+    code = ord(character)
+    percent = "".join(f"%(?:25)?(?i:{byte:02x})" for byte in character.encode())
+    return (
+        rf"(?:\\{{0,3}}{re.escape(character)}|{percent}|\\{{1,3}}u(?i:{code:04x})|&#0*{code};|&#[xX]0*(?i:{code:x});"
+        rf"{_NAMED.get(character, '')})"
+    )
+
+
+_NAMED = {"&": "|&amp;", "<": "|&lt;", ">": "|&gt;", '"': "|&quot;", "'": "|&apos;", " ": r"|\+"}
+
+
+def _in_base64(secret: str) -> Iterator[str]:
+    """What base64 of any text that ends with the secret, or has it in the middle, holds of it for certain.
+
+    Three bytes become four letters, so there are three ways to fall on them; letters shared with neighbours are left.
+    """
+    raw = secret.encode()
+    for before in range(3):
+        whole = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        first = (before * 8 + 5) // 6
+        last = (before + len(raw)) * 8 // 6
+        core = whole[first:last]
+        if len(core) >= SHORTEST_SECRET_CHARS:
+            yield core
+            yield core.translate(URLSAFE)

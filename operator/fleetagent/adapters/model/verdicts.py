@@ -18,6 +18,8 @@ TOO_LARGE, UNPROCESSABLE = 413, 422
 WORTH_REPEATING = frozenset({408, 409, 425, 429, 499})
 SERVER_ERRORS = range(500, 600)
 REDIRECTS = range(300, 400)
+SMALLEST_WINDOW_TOKENS = 512
+"""No model has less: some servers name their vocabulary, a batch or the letters of a field instead."""
 
 
 class Verdict(StrEnum):
@@ -30,6 +32,14 @@ class Verdict(StrEnum):
     HALT = "halt"  # key, quota, address, content: the owner's turn
 
 
+class Fix(StrEnum):
+    """What code can do about a complaint of the chat template."""
+
+    TURNS = "turns"  # let user and assistant take turns
+    NO_SYSTEM = "no system"  # put the system text into the first user message
+    SHORT_IDS = "short ids"  # nine letters and digits
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict and its reason. `parameter` is what to swap or drop; the counts are the server's own."""
@@ -37,6 +47,7 @@ class Judgement:
     verdict: Verdict
     reason: str
     parameter: str = ""
+    fix: Fix | None = None
     prompt_tokens: int | None = None
     limit_tokens: int | None = None
 
@@ -53,12 +64,16 @@ class Rule:
 def judge(fault: Fault) -> Judgement:
     """The first rule that matches decides; what no rule knows is a bad request."""
     rule = next(rule for rule in RULES if rule.matches(fault))
+    limit = fault.limit_tokens or phrases.number(phrases.LIMITS, fault.words)
     return Judgement(
         rule.verdict,
         rule.reason,
         parameter=_parameter(fault) if rule.verdict in {Verdict.DEGRADE, Verdict.REPAIR} else "",
+        fix=next((fix for fix, pattern in FIXES if pattern.search(fault.words)), None)
+        if rule.verdict is Verdict.REPAIR
+        else None,
         prompt_tokens=fault.prompt_tokens or phrases.number(phrases.PROMPT_SIZES, fault.words),
-        limit_tokens=fault.limit_tokens or phrases.number(phrases.LIMITS, fault.words),
+        limit_tokens=limit if limit is not None and limit >= SMALLEST_WINDOW_TOKENS else None,
     )
 
 
@@ -84,6 +99,9 @@ def _parameter(fault: Fault) -> str:
 
 
 REQUEST_STATUSES = frozenset({BAD_REQUEST, NOT_FOUND, UNPROCESSABLE})
+REQUEST_STATUSES_AND_500 = REQUEST_STATUSES | {500}
+
+FIXES = ((Fix.TURNS, phrases.TURNS), (Fix.NO_SYSTEM, phrases.NO_SYSTEM), (Fix.SHORT_IDS, phrases.SHORT_IDS))
 
 STRUCTURED: tuple[Rule, ...] = (
     Rule("QuotaExceeded", Verdict.HALT, _named("insufficient_quota", "budget_exceeded", "billing_hard_limit_reached")),
@@ -102,6 +120,7 @@ STRUCTURED: tuple[Rule, ...] = (
     ),
     # One request larger than the allowance of a minute: no wait makes it pass.
     Rule("PromptTooLong", Verdict.SHRINK, lambda fault: bool(phrases.ABOVE_THE_RATE.search(fault.words))),
+    Rule("ModelLoading", Verdict.RETRY, _says(phrases.LOADING)),
     Rule("RateLimited", Verdict.RETRY, _named("rate_limit_exceeded", "rate_limit_error", "slow_down")),
     Rule(
         "NotReady",
@@ -127,15 +146,15 @@ WORDS_ABOUT_RATES: tuple[Rule, ...] = (
 
 WORDS_ABOUT_LENGTH: tuple[Rule, ...] = (
     Rule("CacheFull", Verdict.RETRY, lambda fault: fault.status in SERVER_ERRORS and phrases.cache_full(fault.words)),
-    Rule("PromptTooLong", Verdict.SHRINK, _says(phrases.OVERFLOW)),
+    Rule("PromptTooLong", Verdict.SHRINK, lambda fault: phrases.too_long(fault.words)),
 )
 
 WORDS_ABOUT_THE_PROMPT: tuple[Rule, ...] = (
     Rule("ContentFiltered", Verdict.HALT, _says(phrases.FILTERED)),
     Rule("ToolsUnsupported", Verdict.HALT, _says(phrases.NO_TOOLS)),
     Rule("MalformedHistory", Verdict.REPAIR, _says(phrases.TEMPLATE)),
-    Rule("MalformedHistory", Verdict.REPAIR, _says(phrases.BROKEN_ARGUMENTS, REQUEST_STATUSES | {500})),
-    Rule("ParameterRefused", Verdict.DEGRADE, _says(phrases.REFUSED_PARAMETER, REQUEST_STATUSES)),
+    Rule("MalformedHistory", Verdict.REPAIR, _says(phrases.BROKEN_ARGUMENTS, REQUEST_STATUSES_AND_500)),
+    Rule("ParameterRefused", Verdict.DEGRADE, _says(phrases.REFUSED_PARAMETER, REQUEST_STATUSES_AND_500)),
     Rule("ModelNotFound", Verdict.HALT, _says(phrases.NO_SUCH_MODEL, REQUEST_STATUSES)),
 )
 

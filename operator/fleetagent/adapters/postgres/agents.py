@@ -11,8 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fleetagent.adapters.postgres.database import NOW, Database
 from fleetagent.adapters.postgres.tables import agents, messages, runs, sessions
 from fleetagent.adapters.postgres.waiting import close_interrupted, forget_waiting
+from fleetagent.domain.counting import counts_in
 from fleetagent.domain.messages import Kind, Left
 from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Quiet, SessionRecord
+from fleetagent.domain.window import Calibration
 from fleetagent.errors import LeaseLost
 
 UIDS_REMEMBERED = 100
@@ -47,6 +49,7 @@ def _row_query() -> sa.Select[Any]:
             sessions.c.context_tokens,
             sessions.c.estimated_tokens,
             sessions.c.next_prompt_tokens,
+            sessions.c.counts,
             in_prompt.label("in_prompt"),
             dropped.label("feedback_dropped"),
         )
@@ -250,7 +253,10 @@ def _record(key: AgentKey, row: sa.Row[Any]) -> AgentRecord:
         spec_hash=row.spec_hash,
         next_scheduled_at=row.next_scheduled_at,
         account_id=row.account_id,
-        calibration=row.calibration,
+        calibration={
+            endpoint: Calibration(known["ratio"], samples=1, tail=known["tail"])
+            for endpoint, known in row.calibration.items()
+        },
         quiet=Quiet(quiet["fingerprint"], datetime.fromisoformat(quiet["at"])) if quiet else None,
         model_failing_since=row.model_failing_since,
         deleted=row.deleted_at is not None,
@@ -264,6 +270,7 @@ def _record(key: AgentKey, row: sa.Row[Any]) -> AgentRecord:
             context_tokens=row.context_tokens,
             estimated_tokens=row.estimated_tokens,
             next_prompt_tokens=row.next_prompt_tokens,
+            counts=counts_in(row.counts),
             messages_in_prompt=row.in_prompt,
             feedback_dropped=row.feedback_dropped,
         ),

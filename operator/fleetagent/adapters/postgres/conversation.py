@@ -1,7 +1,8 @@
 """The messages of a session: appended, never rewritten; they leave the prompt, not the audit."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,8 +12,31 @@ from fleetagent.adapters.postgres.fleet_rows import action_of
 from fleetagent.adapters.postgres.runs import report
 from fleetagent.adapters.postgres.spend import book
 from fleetagent.adapters.postgres.tables import actions, agents, compactions, messages, runs, sessions
+from fleetagent.domain.counting import Counts
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
 from fleetagent.domain.records import Run, RunReport, Spent
+from fleetagent.domain.window import Calibration
+
+NO_CALLS = "[]"
+_KINDS = {kind.value: kind for kind in Kind}
+
+# Read before each run and hundreds of rows long: the statement is put together once, and an empty list of calls, which
+# nearly every row has, is compared as text, which is faster than reading it as JSON.
+_SHOWN = (
+    sa.select(
+        messages.c.run_id,
+        messages.c.kind,
+        messages.c.role,
+        messages.c.content,
+        sa.cast(messages.c.tool_calls, sa.Text),
+        messages.c.tool_call_id,
+        messages.c.history_content,
+        messages.c.tokens,
+        messages.c.seq,
+    )
+    .where(messages.c.session_id == sa.bindparam("session"), messages.c.left_prompt_because.is_(None))
+    .order_by(messages.c.seq)
+)
 
 
 class PostgresConversation:
@@ -23,13 +47,9 @@ class PostgresConversation:
 
     async def in_prompt(self, session_id: int) -> tuple[Message, ...]:
         """See `ports.Conversation.in_prompt`."""
-        query = (
-            sa.select(messages)
-            .where(messages.c.session_id == session_id, messages.c.left_prompt_because.is_(None))
-            .order_by(messages.c.seq)
-        )
         async with self._database.statements() as connection:
-            return tuple(_message(r) for r in (await connection.execute(query)).all())
+            rows = (await connection.execute(_SHOWN, {"session": session_id})).all()
+        return tuple(_message(*row) for row in rows)
 
     async def append(self, run: Run, new: Sequence[Message]) -> None:
         """See `ports.Conversation.append`."""
@@ -74,6 +94,7 @@ class PostgresConversation:
             values: dict[str, Any] = {
                 "compactions": sessions.c.compactions + 1,
                 "masked_before_run": sa.func.greatest(sessions.c.masked_before_run, masked_before_run),
+                "counts": sessions.c.counts.op("-")(sa.literal("anchors", sa.Text)),  # what they counted is gone
             }
             if summary is not None:
                 values["summary"] = summary
@@ -93,18 +114,23 @@ class PostgresConversation:
                 )
             )
 
-    async def count(self, run: Run, *, reported: int | None, estimated: int, endpoint: str, ratio: float) -> None:
+    async def count(
+        self, run: Run, *, reported: int | None, estimated: int, counts: Counts, calibration: Calibration
+    ) -> None:
         """See `ports.Conversation.count`."""
+        ratios = {"ratio": calibration.ratio, "tail": calibration.tail}
+        values: dict[str, Any] = {"context_tokens": reported, "estimated_tokens": estimated}
+        if reported is None:  # the last count that there was stays, beside the estimate of that same request
+            was = (sessions.c.context_tokens.is_not(None), sessions.c.estimated_tokens)
+            values = {"estimated_tokens": sa.case(was, else_=estimated)}
         async with self._database.in_session(run) as connection:
             await connection.execute(
-                sa.update(sessions)
-                .where(sessions.c.id == run.session_id)
-                .values(context_tokens=reported, estimated_tokens=estimated)
+                sa.update(sessions).where(sessions.c.id == run.session_id).values(**values, counts=asdict(counts))
             )
             await connection.execute(
                 sa.update(agents)
                 .where(agents.c.id == run.agent_id)
-                .values(calibration=agents.c.calibration.concat({endpoint: ratio}))
+                .values(calibration=agents.c.calibration.concat({counts.endpoint: ratios}))
             )
 
     async def book(self, run: Run, spent: Spent) -> None:
@@ -118,6 +144,7 @@ class PostgresConversation:
                     tokens_in=runs.c.tokens_in + spent.tokens_in,
                     tokens_out=runs.c.tokens_out + spent.tokens_out,
                     tokens_cached=runs.c.tokens_cached + spent.tokens_cached,
+                    tokens_estimated=sa.or_(runs.c.tokens_estimated, sa.literal(spent.tokens_estimated)),
                     usd=runs.c.usd + spent.usd,
                 )
             )
@@ -144,21 +171,31 @@ def _row(run: Run, message: Message, seq: int) -> dict[str, Any]:
         "role": message.role,
         "content": message.content,
         "history_content": message.history_content,
-        "tool_calls": [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls],
+        "tool_calls": [_call_row(c) for c in message.tool_calls],
         "tool_call_id": message.tool_call_id,
         "tokens": message.tokens,
     }
 
 
-def _message(row: sa.Row[Any]) -> Message:
-    return Message(
-        run_id=row.run_id,
-        kind=Kind(row.kind),
-        role=row.role,
-        content=row.content,
-        tool_calls=tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in row.tool_calls),
-        tool_call_id=row.tool_call_id,
-        history_content=row.history_content,
-        tokens=row.tokens,
-        seq=row.seq,
-    )
+def _call(row: Mapping[str, str]) -> ToolCall:
+    return ToolCall(row["id"], row["name"], row["arguments"], row.get("original"))
+
+
+def _call_row(call: ToolCall) -> dict[str, str]:
+    stored = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    return stored if call.original is None else {**stored, "original": call.original}
+
+
+def _message(
+    run_id: int,
+    kind: str,
+    role: str,
+    content: str,
+    calls: str,
+    call_id: str | None,
+    history: str | None,
+    tokens: int,
+    seq: int,
+) -> Message:
+    made = () if calls == NO_CALLS else tuple(map(_call, json.loads(calls)))
+    return Message(run_id, _KINDS[kind], role, content, made, call_id, history, tokens, seq)

@@ -73,7 +73,7 @@ def _translated() -> Iterator[None]:
         yield
     except NOT_THERE as error:
         raise TryLater(f"database: {reason_of(error)}") from error
-    except sa.exc.DBAPIError as error:
+    except (sa.exc.StatementError, UnicodeError) as error:  # the driver itself refuses half a character
         raise NotStorable(f"the database refuses a row: {reason_of(error)}") from error
 
 

@@ -151,12 +151,12 @@ class PostgresLedger:
         async with self._database.owned(lease) as connection:
             await connection.execute(
                 sa.update(actions)
-                .where(actions.c.id == action_id)
+                .where(actions.c.agent_id == lease.agent_id, actions.c.id == action_id)
                 .values(state=ActionState.FAILED, error=because, settled_at=now)
             )
             await connection.execute(
                 sa.update(instances)
-                .where(instances.c.action_id == action_id)
+                .where(instances.c.agent_id == lease.agent_id, instances.c.action_id == action_id)
                 .values(phase=Phase.FAILED, phase_since=now, failure=because, gone_at=now)
             )
 
@@ -166,12 +166,14 @@ class PostgresLedger:
         async with self._database.owned(lease) as connection:
             await connection.execute(
                 sa.update(actions)
-                .where(actions.c.id == action_id)
+                .where(actions.c.agent_id == lease.agent_id, actions.c.id == action_id)
                 .values(state=state, error=error, provider_ref=provider_id, settled_at=NOW)
             )
             if provider_id is not None:
                 await connection.execute(
-                    sa.update(instances).where(instances.c.action_id == action_id).values(provider_id=provider_id)
+                    sa.update(instances)
+                    .where(instances.c.agent_id == lease.agent_id, instances.c.action_id == action_id)
+                    .values(provider_id=provider_id)
                 )
 
     async def stop_asked(self, lease: Lease, label: str, now: datetime) -> None:
@@ -232,4 +234,5 @@ class PostgresLedger:
     async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:
         """See `ports.Ledger.sample`."""
         async with self._database.statements() as connection:
-            await connection.execute(sa.insert(samples).values(agent_id=agent_id, at=at, **figures))
+            point = insert(samples).values(agent_id=agent_id, at=at, **figures)
+            await connection.execute(point.on_conflict_do_nothing())

@@ -10,10 +10,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.tables import actions, alerts, hosts, instances, spend
 from fleetagent.domain.fleet import ENDED
+from fleetagent.domain.observation import Alert
 from fleetagent.domain.records import EFFECTS, ActionState, Pulse
 
 DENIED_FOR = timedelta(minutes=15)
 """How long an offer that was gone is left alone: a market goes on listing what it does not give."""
+ALERTS_SHOWN = 5
+"""How many of the open alerts the model is told with their words."""
+WAITS_AT_MOST = timedelta(days=1)
+"""The longest `spec.approvalExpiry`: an older action waits for nobody."""
 LAST_RATES = 5
 """How many of a host's benchmarks say what to expect of it: hosts change."""
 
@@ -41,6 +46,11 @@ def _numbers() -> sa.Select[Any]:
     launches, of_this_run = actions.c.kind == "launch", actions.c.run_id == _RUN
     stops, last_hour = actions.c.kind == "stop", actions.c.created_at > sa.bindparam("hour_ago")
     open_alerts = sa.select(sa.func.count()).where(alerts.c.agent_id == _AGENT, alerts.c.state == "open")
+    waiting = sa.select(sa.func.count()).where(
+        actions.c.agent_id == _AGENT,
+        actions.c.state == ActionState.WAITING,
+        actions.c.created_at > sa.bindparam("waits_since"),
+    )
     return sa.select(
         sa.func.count().filter(launches, of_this_run).label("launches_this_run"),
         sa.func.count().filter(stops, of_this_run).label("stops_this_run"),
@@ -49,6 +59,7 @@ def _numbers() -> sa.Select[Any]:
         _unbooked().label("unbooked_usd"),
         _booked("model", spend.c.tokens).label("model_tokens"),
         open_alerts.scalar_subquery().label("open_alerts"),
+        waiting.scalar_subquery().label("waiting"),
     ).where(actions.c.agent_id == _AGENT, actions.c.state.in_(EFFECTS), sa.or_(of_this_run, last_hour))
 
 
@@ -73,6 +84,14 @@ _DENIED = sa.select(actions.c.args["offer_id"].astext).where(
 )
 
 
+_OPEN = (
+    sa.select(alerts.c.id, alerts.c.code, alerts.c.severity, alerts.c.message)
+    .where(alerts.c.agent_id == _AGENT, alerts.c.state == "open")
+    .order_by(alerts.c.id.desc())
+    .limit(ALERTS_SHOWN)
+)
+
+
 async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, now: datetime) -> Pulse:
     """The counts of this moment."""
     today = now.astimezone(UTC).date()
@@ -81,6 +100,7 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
         "run": run_id,
         "now": now,
         "hour_ago": now - timedelta(hours=1),
+        "waits_since": now - WAITS_AT_MOST,
         "today": today,
         "midnight": datetime.combine(today, time.min, tzinfo=UTC),
     }
@@ -88,6 +108,7 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
     excluded = (await connection.execute(_EXCLUDED, {"agent": agent_id, "now": now})).all()
     measured = (await connection.execute(_MEASURED, {"agent": agent_id})).all()
     denied = await connection.scalars(_DENIED, {"agent": agent_id, "denied_since": now - DENIED_FOR})
+    opened = (await connection.execute(_OPEN, {"agent": agent_id})).all() if numbers.open_alerts else ()
     return Pulse(
         launches_this_run=numbers.launches_this_run,
         stops_this_run=numbers.stops_this_run,
@@ -98,4 +119,6 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
         offers_denied=frozenset(denied.all()),
         host_rates={(row[0], row[1], row[2]): fmean(row[3][-LAST_RATES:]) for row in measured},
         open_alerts=numbers.open_alerts,
+        alerts=tuple(Alert(*row) for row in opened),
+        waiting=numbers.waiting,
     )

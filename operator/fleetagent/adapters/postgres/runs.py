@@ -17,8 +17,8 @@ from fleetagent.adapters.postgres.waiting import (
     serve,
 )
 from fleetagent.domain.messages import Left
-from fleetagent.domain.observation import Calls
-from fleetagent.domain.records import Alert, Conclusion, Lease, Outcome, Run, RunReport
+from fleetagent.domain.observation import Alert, Calls
+from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
 HIGHEST_ID = 2**63 - 1

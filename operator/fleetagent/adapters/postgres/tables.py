@@ -15,6 +15,7 @@ from sqlalchemy import (
     DateTime,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -42,13 +43,23 @@ TIME = DateTime(timezone=True)
 EMPTY = text("'{}'::jsonb")
 NONE_YET = text("'[]'::jsonb")
 
+# In tables that grow with each run, columns of a fixed width stand first: Postgres would pad them behind a text.
 
-def _agent_id() -> Column[int]:
-    return Column("agent_id", BigInteger, ForeignKey("agents.id", ondelete="CASCADE"), nullable=False)
+# In tables that grow with each run, columns of a fixed width stand first: Postgres would pad them behind a text.
+
+
+def _agent_id(*, primary: bool = False) -> Column[int]:
+    owner = ForeignKey("agents.id", ondelete="CASCADE")
+    return Column("agent_id", BigInteger, owner, nullable=False, primary_key=primary)
 
 
 def _id() -> Column[int]:
     return Column("id", BigInteger, Identity(), primary_key=True)
+
+
+def _id_of_agents() -> tuple[Column[int], Column[int]]:
+    """A key whose index finds one agent's rows in the order in which they came."""
+    return _agent_id(primary=True), _id()
 
 
 agents = Table(
@@ -70,7 +81,7 @@ agents = Table(
     Column("spec_hash", Text),
     Column("next_scheduled_at", TIME),
     Column("account_id", Text, comment="the market's account that the machines belong to"),
-    Column("calibration", JSONB, nullable=False, server_default=EMPTY, comment="token ratio by endpoint and model"),
+    Column("calibration", JSONB, nullable=False, server_default=EMPTY, comment="token ratios by endpoint and model"),
     Column("quiet", JSONB, comment="fingerprint and time of the last quiet verdict"),
     Column("model_failing_since", TIME),
     Column("created_at", TIME, nullable=False, server_default=text("now()")),
@@ -93,15 +104,26 @@ sessions = Table(
     Column("context_tokens", Integer, comment="the backend's prompt_tokens of the last request"),
     Column("estimated_tokens", Integer, comment="what we had estimated for that request"),
     Column("next_prompt_tokens", Integer, comment="our estimate of the next one"),
+    Column("counts", JSONB, comment="what the server's counts told; the next request is projected from them"),
     UniqueConstraint("agent_id", "epoch"),
 )
 
 runs = Table(
     "runs",
     metadata,
-    _agent_id(),
-    Column("run_id", BigInteger, nullable=False),
+    _agent_id(primary=True),
+    Column("run_id", BigInteger, primary_key=True, autoincrement=False),
     Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("lease_token", BigInteger, nullable=False),
+    Column("started_at", TIME, nullable=False, server_default=text("now()")),
+    Column("finished_at", TIME),
+    Column("tokens_in", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_out", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_cached", BigInteger, nullable=False, server_default="0"),
+    Column("model_calls", Integer, nullable=False, server_default="0"),
+    Column("quiet", Boolean, nullable=False, server_default=text("false")),
+    Column("tokens_estimated", Boolean, nullable=False, server_default=text("false"), comment="a count was missing"),
+    Column("usd", USD, nullable=False, server_default="0"),
     Column("state", Text, nullable=False),
     Column("triggers", JSONB, nullable=False, server_default=NONE_YET),
     Column("outcome", Text),
@@ -109,48 +131,41 @@ runs = Table(
     Column("summary", Text),
     Column("verdict", JSONB, comment="action and state_changed, as the ledger shows it"),
     Column("verdict_said", JSONB, comment="the same, as the model said it"),
-    Column("quiet", Boolean, nullable=False, server_default=text("false")),
-    Column("model_calls", Integer, nullable=False, server_default="0"),
-    Column("tokens_in", BigInteger, nullable=False, server_default="0"),
-    Column("tokens_out", BigInteger, nullable=False, server_default="0"),
-    Column("tokens_cached", BigInteger, nullable=False, server_default="0"),
-    Column("usd", USD, nullable=False, server_default="0"),
     Column("error", Text),
-    Column("lease_token", BigInteger, nullable=False),
-    Column("started_at", TIME, nullable=False, server_default=text("now()")),
-    Column("finished_at", TIME),
-    UniqueConstraint("agent_id", "run_id"),
     Index(None, "agent_id", postgresql_where=text("state = 'running'")),
+    Index(None, "session_id"),
     CheckConstraint("state IN ('running', 'finished', 'interrupted')", "state"),
 )
 
 messages = Table(
     "messages",
     metadata,
-    _id(),
+    Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False, comment="its place in the session"),
     _agent_id(),
-    Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
     Column("run_id", BigInteger, nullable=False),
-    Column("seq", BigInteger, nullable=False),
+    Column("at", TIME, nullable=False, server_default=text("now()")),
+    Column("tokens", Integer, nullable=False, server_default="0", comment="our estimate, for the audit"),
     Column("kind", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("content", Text, nullable=False),
     Column("history_content", Text, comment="what later runs see of it; null: all of it"),
     Column("tool_calls", JSONB, nullable=False, server_default=NONE_YET),
     Column("tool_call_id", Text),
-    Column("tokens", Integer, nullable=False, server_default="0", comment="our estimate, for the audit"),
     Column("left_prompt_because", Text),
-    Column("at", TIME, nullable=False, server_default=text("now()")),
-    UniqueConstraint("session_id", "seq"),
     Index("ix_messages_in_prompt", "session_id", "seq", postgresql_where=text("left_prompt_because IS NULL")),
+    Index(
+        "ix_messages_feedback_dropped",
+        "session_id",
+        postgresql_where=text("kind = 'feedback' AND left_prompt_because = 'compacted'"),
+    ),
     Index(None, "agent_id", "run_id"),
 )
 
 compactions = Table(
     "compactions",
     metadata,
-    _id(),
-    _agent_id(),
+    *_id_of_agents(),
     Column("session_id", BigInteger, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
     Column("run_id", BigInteger, nullable=False),
     Column("method", Text, nullable=False, comment="Masked, Summary or Digest"),
@@ -161,23 +176,19 @@ compactions = Table(
     Column("tokens_after", Integer, nullable=False),
     Column("summary", Text),
     Column("at", TIME, nullable=False, server_default=text("now()")),
+    Index(None, "session_id"),
 )
 
 actions = Table(
     "actions",
     metadata,
-    _id(),
-    _agent_id(),
+    *_id_of_agents(),
     Column("run_id", BigInteger, nullable=False, comment="0: lifecycle or deletion, by code between runs"),
     Column("intent_key", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("by", Text, nullable=False, comment="model, controller, lifecycle or deletion"),
     Column("args", JSONB, nullable=False, server_default=EMPTY),
-    Column(
-        "state",
-        Text,
-        nullable=False,
-    ),
+    Column("state", Text, nullable=False),
     Column("refusal", JSONB, comment="code and sentence"),
     Column("error", Text),
     Column("label", Text),
@@ -188,6 +199,7 @@ actions = Table(
     UniqueConstraint("intent_key"),
     Index(None, "agent_id", "run_id"),
     Index(None, "agent_id", "created_at"),
+    Index(None, "label", postgresql_where=text("label IS NOT NULL")),
     CheckConstraint("kind IN ('launch', 'stop')", "kind"),
     CheckConstraint(
         "state IN ('intended', 'done', 'failed', 'unknown', 'refused', 'waiting', 'rejected', 'expired')", "state"
@@ -197,8 +209,7 @@ actions = Table(
 wakes = Table(
     "wakes",
     metadata,
-    _id(),
-    _agent_id(),
+    *_id_of_agents(),
     Column("at", TIME, nullable=False),
     Column("reason", Text, nullable=False),
     Column("state", Text, nullable=False),
@@ -214,16 +225,15 @@ wakes = Table(
 triggers = Table(
     "triggers",
     metadata,
-    _id(),
-    _agent_id(),
+    *_id_of_agents(),
+    Column("at", TIME, nullable=False, server_default=text("now()")),
+    Column("claimed_by_run", BigInteger),
+    Column("processed_at", TIME),
+    Column("tries", Integer, nullable=False, server_default="0"),
     Column("kind", Text, nullable=False),
     Column("value", Text, nullable=False, comment="the annotation's value, or what makes two triggers one"),
     Column("words", Text, comment="what the model is told: feedback, or what happened to the fleet"),
     Column("state", Text, nullable=False),
-    Column("tries", Integer, nullable=False, server_default="0"),
-    Column("claimed_by_run", BigInteger),
-    Column("at", TIME, nullable=False, server_default=text("now()")),
-    Column("processed_at", TIME),
     Index(None, "agent_id", postgresql_where=text("state = 'pending'")),
     CheckConstraint("state IN ('pending', 'processed', 'dropped')", "state"),
 )
@@ -231,8 +241,7 @@ triggers = Table(
 alerts = Table(
     "alerts",
     metadata,
-    _id(),
-    _agent_id(),
+    *_id_of_agents(),
     Column("run_id", BigInteger, nullable=False),
     Column("code", Text, nullable=False, comment="one open alert per code; the model's own have the code Model"),
     Column("severity", Text, nullable=False),
@@ -243,18 +252,18 @@ alerts = Table(
     Column("told_at", TIME, comment="when it became an Event"),
     Column("acknowledged_at", TIME),
     Column("resolved_at", TIME),
-    Index(None, "agent_id", postgresql_where=text("state = 'open'")),
+    Index(None, "agent_id", postgresql_where=text("state <> 'resolved'")),
+    Index("ix_alerts_untold", "agent_id", postgresql_where=text("told_at IS NULL")),
     CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", "state"),
 )
 
 instances = Table(
     "instances",
     metadata,
-    _id(),
-    _agent_id(),
+    *_id_of_agents(),
     Column("label", Text, nullable=False),
     Column("provider_id", Text),
-    Column("action_id", BigInteger, ForeignKey("actions.id"), comment="the intent; null: adopted by its label"),
+    Column("action_id", BigInteger, comment="the intent; null: adopted by its label"),
     Column("phase", Text, nullable=False),
     Column("phase_since", TIME, nullable=False),
     Column("timeline", JSONB, nullable=False, server_default=NONE_YET, comment="[[phase, time], …]"),
@@ -283,6 +292,8 @@ instances = Table(
     UniqueConstraint("label"),
     Index(None, "agent_id", postgresql_where=text("phase NOT IN ('gone', 'failed')")),
     Index(None, "worker_token_hash"),
+    Index(None, "agent_id", "action_id"),
+    ForeignKeyConstraint(["agent_id", "action_id"], ["actions.agent_id", "actions.id"]),
 )
 
 hosts = Table(
@@ -315,13 +326,12 @@ spend = Table(
 samples = Table(
     "samples",
     metadata,
-    _agent_id(),
-    Column("at", TIME, nullable=False),
+    _agent_id(primary=True),
+    Column("at", TIME, primary_key=True),
     Column("proving", Integer, nullable=False),
     Column("on_the_way", Integer, nullable=False),
     Column("proofs_per_hour", Float, nullable=False),
     Column("projected_proofs_per_hour", Float, nullable=False),
     Column("target_proofs_per_hour", Float, nullable=False),
     Column("usd_per_hour", USD, nullable=False),
-    Index(None, "agent_id", "at"),
 )

@@ -63,7 +63,7 @@ async def _merged_into_a_full_queue(connection: AsyncConnection, agent_id: int, 
     count, newest = (await connection.execute(waiting)).one()
     if count < MOST_EVENTS_WAITING:
         return False
-    still_waits = triggers.c.id == newest, triggers.c.claimed_by_run.is_(None)
+    still_waits = triggers.c.agent_id == agent_id, triggers.c.id == newest, triggers.c.claimed_by_run.is_(None)
     merge = sa.update(triggers).where(*still_waits).values(value=value, words=words, at=NOW)
     return (await connection.execute(merge)).rowcount > 0
 
@@ -90,7 +90,7 @@ async def claim_waiting(
     due = tuple(w for w in await pending_wakes(connection, agent_id) if w.at <= now)
     for table, ids in ((triggers, [p.id for p in pending]), (wakes, [w.id for w in due])):
         if ids:
-            claim = sa.update(table).where(table.c.id.in_(ids))
+            claim = sa.update(table).where(table.c.agent_id == agent_id, table.c.id.in_(ids))
             await connection.execute(claim.values(claimed_by_run=run_id, tries=table.c.tries + 1))
     return pending, due
 

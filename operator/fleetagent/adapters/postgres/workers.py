@@ -35,10 +35,10 @@ class PostgresWorkers:
                 return None
             uuid, runner_id = row.worker_uuid or str(uuid4()), row.runner_id or row.id
             kept = {"worker_uuid": uuid, "runner_id": runner_id, "worker_label": label}
-            await connection.execute(sa.update(instances).where(instances.c.id == row.id).values(**kept))
+            await self._keep(connection, row, **kept)
             restarted = row.phase == Phase.PROVING
             if restarted or row.phase in {Phase.REQUESTED, Phase.LOADING}:
-                await self._move(connection, row.id, Phase.REGISTERED, now)
+                await self._move(connection, row, Phase.REGISTERED, now)
             if restarted:
                 await self._news(connection, row, f"machine {row.provider_id or row.label} has restarted", now)
         return Registered(uuid, runner_id, _key(row))
@@ -50,7 +50,7 @@ class PostgresWorkers:
             if row is None:
                 return None
             if row.phase == Phase.REGISTERED:
-                await self._move(connection, row.id, Phase.BENCHMARKING, now)
+                await self._move(connection, row, Phase.BENCHMARKING, now)
         return WorkerAnswer(_key(row), ok=True, passed=True)
 
     async def bench_done(self, token: str, uuid: str, rate: float, now: datetime) -> WorkerAnswer | None:
@@ -66,12 +66,12 @@ class PostgresWorkers:
                 await self._remember_rate(connection, row, rate)
                 name = row.provider_id or row.label
                 if passed:
-                    await self._move(connection, row.id, Phase.PROVING, now, measured_rate=rate)
+                    await self._move(connection, row, Phase.PROVING, now, measured_rate=rate)
                     words = f"machine {name} proves at {rate:g} p/h (expected {row.expected_rate:g})"
                 else:
                     lacks = f" is below the minimum of {row.min_rate}" if rate > 0 else ": it makes no proofs"
                     because = f"benchmark of {rate:g} p/h{lacks}"
-                    await self._move(connection, row.id, row.phase, now, measured_rate=rate, failure=because)
+                    await self._move(connection, row, row.phase, now, measured_rate=rate, failure=because)
                     words = f"machine {name}: {because}"
                 await self._news(connection, row, words, now)
         return WorkerAnswer(_key(row), ok=True, passed=passed)
@@ -93,10 +93,15 @@ class PostgresWorkers:
             query = query.where(instances.c.worker_uuid == uuid)
         return (await connection.execute(query)).one_or_none()
 
-    async def _move(self, connection: AsyncConnection, row_id: int, phase: str, now: datetime, **more: object) -> None:
+    async def _keep(self, connection: AsyncConnection, row: sa.Row[Any], **values: object) -> None:
+        it = sa.update(instances).where(instances.c.agent_id == row.agent_id, instances.c.id == row.id)
+        await connection.execute(it.values(**values))
+
+    async def _move(
+        self, connection: AsyncConnection, row: sa.Row[Any], phase: str, now: datetime, **more: object
+    ) -> None:
         timeline = instances.c.timeline.concat(sa.cast([[phase, now.isoformat()]], instances.c.timeline.type))
-        moved = {"phase": phase, "phase_since": now, "timeline": timeline, **more}
-        await connection.execute(sa.update(instances).where(instances.c.id == row_id).values(**moved))
+        await self._keep(connection, row, phase=phase, phase_since=now, timeline=timeline, **more)
 
     async def _remember_rate(self, connection: AsyncConnection, row: sa.Row[Any], rate: float) -> None:
         key = {"agent_id": row.agent_id, "machine_id": row.machine_id}

@@ -67,7 +67,7 @@ class FleetAgentSpec(Wire):
     """What happens to the rented machines when this resource is deleted. Retained machines keep billing."""
 
     retention: Retention = Retention()
-    """How long the audit is kept (not in this version: nothing is pruned)."""
+    """How long the audit is kept."""
 
     alerts: Alerts | None = None
     """Where alerts go outside the cluster. Absent: nowhere (not in this version: nowhere in any case)."""

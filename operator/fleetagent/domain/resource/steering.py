@@ -238,10 +238,10 @@ class Retention(Wire):
     """How long the audit is kept."""
 
     runs: Duration = lasting("90d", least="1h", most="3650d")
-    """How long runs, with their actions, are kept (not in this version: for ever)."""
+    """How long runs are kept, with their actions, triggers, wakes and alerts."""
 
     messages: Duration = lasting("90d", least="1h", most="3650d")
-    """How long messages of archived or compacted conversation are kept (not in this version: for ever)."""
+    """How long messages are kept that have left the prompt, and people's own once their session has ended."""
 
 
 class Alerts(Wire):

@@ -49,7 +49,7 @@ def upgrade() -> None:
             postgresql.JSONB(astext_type=sa.Text()),
             server_default=sa.text("'{}'::jsonb"),
             nullable=False,
-            comment="token ratio by endpoint and model",
+            comment="token ratios by endpoint and model",
         ),
         sa.Column(
             "quiet",
@@ -65,8 +65,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "actions",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("run_id", sa.BigInteger(), nullable=False, comment="0: lifecycle or deletion, by code between runs"),
         sa.Column("intent_key", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -88,15 +88,18 @@ def upgrade() -> None:
             name=op.f("ck_actions_state"),
         ),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_actions_agent_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_actions")),
+        sa.PrimaryKeyConstraint("agent_id", "id", name=op.f("pk_actions")),
         sa.UniqueConstraint("intent_key", name=op.f("uq_actions_intent_key")),
     )
     op.create_index(op.f("ix_actions_agent_id_created_at"), "actions", ["agent_id", "created_at"], unique=False)
     op.create_index(op.f("ix_actions_agent_id_run_id"), "actions", ["agent_id", "run_id"], unique=False)
+    op.create_index(
+        op.f("ix_actions_label"), "actions", ["label"], unique=False, postgresql_where=sa.text("label IS NOT NULL")
+    )
     op.create_table(
         "alerts",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("run_id", sa.BigInteger(), nullable=False),
         sa.Column(
             "code", sa.Text(), nullable=False, comment="one open alert per code; the model's own have the code Model"
@@ -111,10 +114,17 @@ def upgrade() -> None:
         sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", name=op.f("ck_alerts_state")),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_alerts_agent_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_alerts")),
+        sa.PrimaryKeyConstraint("agent_id", "id", name=op.f("pk_alerts")),
     )
     op.create_index(
-        op.f("ix_alerts_agent_id"), "alerts", ["agent_id"], unique=False, postgresql_where=sa.text("state = 'open'")
+        op.f("ix_alerts_agent_id"),
+        "alerts",
+        ["agent_id"],
+        unique=False,
+        postgresql_where=sa.text("state <> 'resolved'"),
+    )
+    op.create_index(
+        "ix_alerts_untold", "alerts", ["agent_id"], unique=False, postgresql_where=sa.text("told_at IS NULL")
     )
     op.create_table(
         "hosts",
@@ -154,8 +164,8 @@ def upgrade() -> None:
         sa.Column("target_proofs_per_hour", sa.Float(), nullable=False),
         sa.Column("usd_per_hour", sa.Numeric(precision=18, scale=9), nullable=False),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_samples_agent_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("agent_id", "at", name=op.f("pk_samples")),
     )
-    op.create_index(op.f("ix_samples_agent_id_at"), "samples", ["agent_id", "at"], unique=False)
     op.create_table(
         "sessions",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -174,6 +184,12 @@ def upgrade() -> None:
         ),
         sa.Column("estimated_tokens", sa.Integer(), nullable=True, comment="what we had estimated for that request"),
         sa.Column("next_prompt_tokens", sa.Integer(), nullable=True, comment="our estimate of the next one"),
+        sa.Column(
+            "counts",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="what the server's counts told; the next request is projected from them",
+        ),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_sessions_agent_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
         sa.UniqueConstraint("agent_id", "epoch", name=op.f("uq_sessions_agent_id_epoch")),
@@ -191,21 +207,21 @@ def upgrade() -> None:
     )
     op.create_table(
         "triggers",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("claimed_by_run", sa.BigInteger(), nullable=True),
+        sa.Column("processed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("tries", sa.Integer(), server_default="0", nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("value", sa.Text(), nullable=False, comment="the annotation's value, or what makes two triggers one"),
         sa.Column(
             "words", sa.Text(), nullable=True, comment="what the model is told: feedback, or what happened to the fleet"
         ),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("tries", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("claimed_by_run", sa.BigInteger(), nullable=True),
-        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("processed_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("state IN ('pending', 'processed', 'dropped')", name=op.f("ck_triggers_state")),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_triggers_agent_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_triggers")),
+        sa.PrimaryKeyConstraint("agent_id", "id", name=op.f("pk_triggers")),
     )
     op.create_index(
         op.f("ix_triggers_agent_id"),
@@ -216,8 +232,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "wakes",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
@@ -228,7 +244,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("state IN ('pending', 'processed', 'cancelled', 'dropped')", name=op.f("ck_wakes_state")),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_wakes_agent_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_wakes")),
+        sa.PrimaryKeyConstraint("agent_id", "id", name=op.f("pk_wakes")),
     )
     op.create_index(
         op.f("ix_wakes_agent_id_at"),
@@ -239,8 +255,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "compactions",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("session_id", sa.BigInteger(), nullable=False),
         sa.Column("run_id", sa.BigInteger(), nullable=False),
         sa.Column("method", sa.Text(), nullable=False, comment="Masked, Summary or Digest"),
@@ -257,12 +273,13 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["session_id"], ["sessions.id"], name=op.f("fk_compactions_session_id"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_compactions")),
+        sa.PrimaryKeyConstraint("agent_id", "id", name=op.f("pk_compactions")),
     )
+    op.create_index(op.f("ix_compactions_session_id"), "compactions", ["session_id"], unique=False)
     op.create_table(
         "instances",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("provider_id", sa.Text(), nullable=True),
         sa.Column("action_id", sa.BigInteger(), nullable=True, comment="the intent; null: adopted by its label"),
@@ -299,9 +316,11 @@ def upgrade() -> None:
         ),
         sa.Column("billed_until", sa.DateTime(timezone=True), nullable=False),
         sa.Column("gone_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["action_id"], ["actions.id"], name=op.f("fk_instances_action_id")),
+        sa.ForeignKeyConstraint(
+            ["agent_id", "action_id"], ["actions.agent_id", "actions.id"], name=op.f("fk_instances_agent_id_action_id")
+        ),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_instances_agent_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_instances")),
+        sa.PrimaryKeyConstraint("agent_id", "id", name=op.f("pk_instances")),
         sa.UniqueConstraint("label", name=op.f("uq_instances_label")),
     )
     op.create_index(
@@ -311,14 +330,16 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("phase NOT IN ('gone', 'failed')"),
     )
+    op.create_index(op.f("ix_instances_agent_id_action_id"), "instances", ["agent_id", "action_id"], unique=False)
     op.create_index(op.f("ix_instances_worker_token_hash"), "instances", ["worker_token_hash"], unique=False)
     op.create_table(
         "messages",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
-        sa.Column("agent_id", sa.BigInteger(), nullable=False),
         sa.Column("session_id", sa.BigInteger(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False, comment="its place in the session"),
+        sa.Column("agent_id", sa.BigInteger(), nullable=False),
         sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("tokens", sa.Integer(), server_default="0", nullable=False, comment="our estimate, for the audit"),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("content", sa.Text(), nullable=False),
@@ -327,17 +348,21 @@ def upgrade() -> None:
             "tool_calls", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'::jsonb"), nullable=False
         ),
         sa.Column("tool_call_id", sa.Text(), nullable=True),
-        sa.Column("tokens", sa.Integer(), server_default="0", nullable=False, comment="our estimate, for the audit"),
         sa.Column("left_prompt_because", sa.Text(), nullable=True),
-        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_messages_agent_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(
             ["session_id"], ["sessions.id"], name=op.f("fk_messages_session_id"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_messages")),
-        sa.UniqueConstraint("session_id", "seq", name=op.f("uq_messages_session_id_seq")),
+        sa.PrimaryKeyConstraint("session_id", "seq", name=op.f("pk_messages")),
     )
     op.create_index(op.f("ix_messages_agent_id_run_id"), "messages", ["agent_id", "run_id"], unique=False)
+    op.create_index(
+        "ix_messages_feedback_dropped",
+        "messages",
+        ["session_id"],
+        unique=False,
+        postgresql_where=sa.text("kind = 'feedback' AND left_prompt_because = 'compacted'"),
+    )
     op.create_index(
         "ix_messages_in_prompt",
         "messages",
@@ -348,8 +373,24 @@ def upgrade() -> None:
     op.create_table(
         "runs",
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
+        sa.Column("run_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("session_id", sa.BigInteger(), nullable=False),
+        sa.Column("lease_token", sa.BigInteger(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("tokens_in", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("tokens_out", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("tokens_cached", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("model_calls", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("quiet", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column(
+            "tokens_estimated",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="a count was missing",
+        ),
+        sa.Column("usd", sa.Numeric(precision=18, scale=9), server_default="0", nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column(
             "triggers", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'::jsonb"), nullable=False
@@ -369,43 +410,43 @@ def upgrade() -> None:
             nullable=True,
             comment="the same, as the model said it",
         ),
-        sa.Column("quiet", sa.Boolean(), server_default=sa.text("false"), nullable=False),
-        sa.Column("model_calls", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("tokens_in", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("tokens_out", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("tokens_cached", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("usd", sa.Numeric(precision=18, scale=9), server_default="0", nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("lease_token", sa.BigInteger(), nullable=False),
-        sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("state IN ('running', 'finished', 'interrupted')", name=op.f("ck_runs_state")),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_runs_agent_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_runs_session_id"), ondelete="CASCADE"),
-        sa.UniqueConstraint("agent_id", "run_id", name=op.f("uq_runs_agent_id_run_id")),
+        sa.PrimaryKeyConstraint("agent_id", "run_id", name=op.f("pk_runs")),
     )
     op.create_index(
         op.f("ix_runs_agent_id"), "runs", ["agent_id"], unique=False, postgresql_where=sa.text("state = 'running'")
     )
+    op.create_index(op.f("ix_runs_session_id"), "runs", ["session_id"], unique=False)
     # ### end Alembic commands ###
 
 
 def downgrade() -> None:
     # ### commands auto generated by Alembic - please adjust! ###
+    op.drop_index(op.f("ix_runs_session_id"), table_name="runs")
     op.drop_index(op.f("ix_runs_agent_id"), table_name="runs", postgresql_where=sa.text("state = 'running'"))
     op.drop_table("runs")
     op.drop_index(
         "ix_messages_in_prompt", table_name="messages", postgresql_where=sa.text("left_prompt_because IS NULL")
     )
+    op.drop_index(
+        "ix_messages_feedback_dropped",
+        table_name="messages",
+        postgresql_where=sa.text("kind = 'feedback' AND left_prompt_because = 'compacted'"),
+    )
     op.drop_index(op.f("ix_messages_agent_id_run_id"), table_name="messages")
     op.drop_table("messages")
     op.drop_index(op.f("ix_instances_worker_token_hash"), table_name="instances")
+    op.drop_index(op.f("ix_instances_agent_id_action_id"), table_name="instances")
     op.drop_index(
         op.f("ix_instances_agent_id"),
         table_name="instances",
         postgresql_where=sa.text("phase NOT IN ('gone', 'failed')"),
     )
     op.drop_table("instances")
+    op.drop_index(op.f("ix_compactions_session_id"), table_name="compactions")
     op.drop_table("compactions")
     op.drop_index(op.f("ix_wakes_agent_id_at"), table_name="wakes", postgresql_where=sa.text("state = 'pending'"))
     op.drop_table("wakes")
@@ -413,11 +454,12 @@ def downgrade() -> None:
     op.drop_table("triggers")
     op.drop_table("spend")
     op.drop_table("sessions")
-    op.drop_index(op.f("ix_samples_agent_id_at"), table_name="samples")
     op.drop_table("samples")
     op.drop_table("hosts")
-    op.drop_index(op.f("ix_alerts_agent_id"), table_name="alerts", postgresql_where=sa.text("state = 'open'"))
+    op.drop_index("ix_alerts_untold", table_name="alerts", postgresql_where=sa.text("told_at IS NULL"))
+    op.drop_index(op.f("ix_alerts_agent_id"), table_name="alerts", postgresql_where=sa.text("state <> 'resolved'"))
     op.drop_table("alerts")
+    op.drop_index(op.f("ix_actions_label"), table_name="actions", postgresql_where=sa.text("label IS NOT NULL"))
     op.drop_index(op.f("ix_actions_agent_id_run_id"), table_name="actions")
     op.drop_index(op.f("ix_actions_agent_id_created_at"), table_name="actions")
     op.drop_table("actions")

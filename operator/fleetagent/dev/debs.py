@@ -1,0 +1,94 @@
+"""Programs from packages of Debian or Ubuntu, unpacked into a folder: nothing is installed, and root is not needed."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from fleetagent.errors import CannotStart
+
+LAST_LINES = 15
+FETCHED_WITHIN_S = 300.0
+
+
+def unpacked(
+    package: str, program: str, target: Path, *, environ: Mapping[str, str], progress: Callable[[str], None]
+) -> None:
+    """Fill `target` with the package and with those libraries that this machine lacks.
+
+    Beside the target and moved there in one step, so that nobody finds half of it.
+    """
+    for needed in ("apt-get", "dpkg-deb", "ldd"):
+        if shutil.which(needed, path=environ.get("PATH")) is None:
+            raise CannotStart(f"this machine has no {needed}, with which {package} would be fetched")
+    progress(f"fetching {package} with apt-get, once")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as folder:
+        work, tree = Path(folder), Path(folder) / "tree"
+        _unpack(_fetched(package, work, environ), tree, environ)
+        if missing_libraries(tree, program, environ):
+            for library in _library_packages(next(work.glob(f"{package}_*.deb")), environ):
+                _unpack(_fetched(library, work, environ), tree, environ)
+        if still := missing_libraries(tree, program, environ):
+            raise CannotStart(f"{package} needs {', '.join(still)}, which none of its packages has")
+        if not target.exists():  # another process may have been faster
+            tree.replace(target)
+
+
+def with_libraries(tree: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which a program of this tree finds the libraries that came with it."""
+    folders = sorted({str(library.parent) for library in tree.rglob("*.so*")})
+    given = [environ["LD_LIBRARY_PATH"]] if environ.get("LD_LIBRARY_PATH") else []
+    return {**environ, "LD_LIBRARY_PATH": os.pathsep.join([*folders, *given])}
+
+
+def missing_libraries(tree: Path, program: str, environ: Mapping[str, str]) -> list[str]:
+    """What the dynamic linker would not find."""
+    said = _run(["ldd", str(tree / program)], cwd=tree, environ=with_libraries(tree, environ))
+    return re.findall(r"^\s*(\S+) => not found", said, re.MULTILINE)
+
+
+def _fetched(package: str, folder: Path, environ: Mapping[str, str]) -> Path:
+    """The package's file; where this machine's lists of packages are missing or old, new ones are read beside them."""
+    private = [f"-oDir::State::Lists={folder / 'lists'}", f"-oDir::Cache={folder / 'cache'}"]
+    sandbox = "-oAPT::Sandbox::User=root"  # else it warns that its own user can't write here
+    try:
+        _run(["apt-get", sandbox, "download", package], cwd=folder, environ=environ)
+    except CannotStart:
+        for part in ("lists/partial", "cache/archives/partial"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        _run(["apt-get", sandbox, *private, "update"], cwd=folder, environ=environ)
+        _run(["apt-get", sandbox, *private, "download", package], cwd=folder, environ=environ)
+    return next(folder.glob(f"{package}_*.deb"))
+
+
+def _unpack(file: Path, tree: Path, environ: Mapping[str, str]) -> None:
+    tree.mkdir(exist_ok=True)
+    _run(["dpkg-deb", "-x", str(file), str(tree)], cwd=tree, environ=environ)
+
+
+def _library_packages(file: Path, environ: Mapping[str, str]) -> list[str]:
+    """Which libraries a package depends on; the C library is this machine's own in any case."""
+    depends = _run(["dpkg-deb", "-f", str(file), "Depends"], cwd=file.parent, environ=environ)
+    names = [part.split()[0].split(":")[0] for part in depends.split(",") if part.strip()]
+    return [name for name in names if name.startswith("lib") and name != "libc6"]
+
+
+def _run(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=FETCHED_WITHIN_S,
+        check=False,
+    )
+    if done.returncode:
+        last_lines = "\n".join((done.stderr or done.stdout).splitlines()[-LAST_LINES:])
+        raise CannotStart(f"`{' '.join(command[:1])} … {command[-1]}` failed:\n{last_lines}")
+    return done.stdout
