@@ -10,7 +10,7 @@ from bench import original
 from bench.client_cpu import ms_per_request
 from bench.long_session import LongSession, a_long_session
 from bench.machine import footprint
-from bench.page import Table
+from bench.page import Table, met
 from bench.world import say
 
 from fleetagent.adapters.postgres.migrate import migrate_to_head
@@ -55,7 +55,7 @@ def _tokens() -> list[Row]:
     return [
         ["original design, tokens a day", f"{before:,.0f}", "", ""],
         ["ours, usual days", f"{ours:,.0f} ({asked:.0f} of {BEATS_A_DAY} runs ask the model)", "", ""],
-        ["times fewer", f"{before / ours:.0f}", f"≥ {GOAL_TIMES_FEWER}", _met(before / ours >= GOAL_TIMES_FEWER)],
+        ["times fewer", f"{before / ours:.0f}", f"≥ {GOAL_TIMES_FEWER}", met(before / ours >= GOAL_TIMES_FEWER)],
         [
             "the same, a model that looks twice in each run",
             f"{curious:,.0f}, {before / curious:.0f} times fewer",
@@ -88,8 +88,8 @@ async def _on_postgres(database_url: str) -> list[Row]:
         return [
             ["busy days: runs, skipped", f"{RUNS:,}, {outcomes[Outcome.SKIPPED] / RUNS:.0%}", "", ""],
             ["busy days: tokens a day", f"{session.model.tokens / DAYS:,.0f}", "", ""],
-            ["refused requests", str(refused), "0", _met(refused == 0)],
-            ["largest prompt, server's tokens", f"{largest:,}", f"≤ {BUDGET_TOKENS - REPLY_TOKENS:,}", _met(fits)],
+            ["refused requests", str(refused), "0", met(refused == 0)],
+            ["largest prompt, server's tokens", f"{largest:,}", f"≤ {BUDGET_TOKENS - REPLY_TOKENS:,}", met(fits)],
             ["compactions", made, "", ""],
             _flat("messages in the largest prompt", first, last, "messages"),
             _flat("characters of the largest prompt", first, last, "chars"),
@@ -103,12 +103,12 @@ async def _on_postgres(database_url: str) -> list[Row]:
 
 def _flat(what: str, first: Sequence[Figures], last: Sequence[Figures], figure: str) -> Row:
     before, now = (max(getattr(f, figure) for f in side) for side in (first, last))
-    return [f"{what}, first and last 1,000 runs", f"{before:,} → {now:,}", "flat", _met(now <= before * 1.25)]
+    return [f"{what}, first and last 1,000 runs", f"{before:,} → {now:,}", "flat", met(now <= before * 1.25)]
 
 
 def _share_row(what: str, asked: Sequence[Figures]) -> Row:
     share = statistics.fmean(f.share for f in asked)
-    return [what, f"{share:.1%}", f"≥ {GOAL_SHARE:.0%}", _met(share >= GOAL_SHARE)]
+    return [what, f"{share:.1%}", f"≥ {GOAL_SHARE:.0%}", met(share >= GOAL_SHARE)]
 
 
 def _time_row(what: str, session: LongSession, *, asked_model: bool) -> Row:
@@ -133,11 +133,7 @@ async def _cpu_row(session: LongSession) -> Row:
     client_ms = await ms_per_request(session.model.last)
     total = engine_ms + client_ms
     parts = f"{engine_ms:.1f} engine and stores, {client_ms:.1f} client; a run by itself takes {rest_ms:.1f}"
-    return ["our CPU per model turn, ms", f"{total:.1f} ({parts})", f"≤ {GOAL_CPU_MS:.0f}", _met(total <= GOAL_CPU_MS)]
-
-
-def _met(good: bool) -> str:  # noqa: FBT001  # a column
-    return "yes" if good else "no"
+    return ["our CPU per model turn, ms", f"{total:.1f} ({parts})", f"≤ {GOAL_CPU_MS:.0f}", met(total <= GOAL_CPU_MS)]
 
 
 WORDS = (

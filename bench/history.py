@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.copies import RUNS_COPIED, copy_runs
-from bench.page import Table
+from bench.page import Table, met
 from bench.peers.same import OBSERVATION, RESULT, TOOL, VERDICT, Figures, measured
 from bench.world import ROOT, say
 
@@ -163,8 +163,8 @@ def measure() -> Table:
 
 
 def _row(name: str, figures: Figures, *, ours: bool) -> list[str]:
-    met = figures.bytes_per_run <= GOAL_BYTES and figures.load_ms <= GOAL_LOAD_MS
-    goal = [f"≤ {GOAL_BYTES:,} bytes, ≤ {GOAL_LOAD_MS:g} ms", "yes" if met else "no"] if ours else ["", ""]
+    good = figures.bytes_per_run <= GOAL_BYTES and figures.load_ms <= GOAL_LOAD_MS
+    goal = [f"≤ {GOAL_BYTES:,} bytes, ≤ {GOAL_LOAD_MS:g} ms", met(good)] if ours else ["", ""]
     run = f"{figures.run_ms:.1f} ms" if figures.run_ms is not None else "filled in"
     return [name, f"{figures.at_run:,}", f"{figures.bytes_per_run:,.0f}", f"{figures.load_ms:.1f} ms", run, *goal]
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from statistics import median
 
-from bench.page import Table
+from bench.page import Table, met
 from bench.world import ROOT, say
 
 from fleetagent.adapters.postgres.migrate import migrate_to_head
@@ -55,14 +55,14 @@ def _table(report: Report, runs: int) -> Table:
         columns=["", "measured", "goal", "met"],
         rows=[
             ["requests", f"{len(report.wire)}", "", ""],
-            ["refused", f"{refused}", "0", _met(refused == 0)],
+            ["refused", f"{refused}", "0", met(refused == 0)],
             ["largest prompt", f"{largest} of {WINDOW_TOKENS} tokens", "", ""],
             ["compactions", ", ".join(f"{n} {name}" for name, n in report.compactions.most_common()), "", ""],
             [
                 "estimate of the next prompt, median error",
                 f"{middle:.1%}",
                 f"≤ {GOAL_ERROR:.0%}",
-                _met(middle <= GOAL_ERROR),
+                met(middle <= GOAL_ERROR),
             ],
             ["the same, the worst", f"{worst:.1%}", "", ""],
             ["before a count, or after a compaction: median error", f"{guess:.1%}", "", ""],
@@ -75,7 +75,3 @@ def _table(report: Report, runs: int) -> Table:
 
 def _middle_and_worst(errors: list[float]) -> tuple[float, float]:
     return (median(errors), errors[-1]) if errors else (0.0, 0.0)
-
-
-def _met(is_met: bool) -> str:  # noqa: FBT001
-    return "yes" if is_met else "no"

@@ -7,12 +7,17 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench import latency, memory, page, start
+from bench import conversation, history, latency, memory, page, real_model, start
 from bench.machine import machine_line
 from bench.page import Table
 from bench.world import say
 
 LATENCY, START, MEMORY = "Annotate to model request", "Own start", "Idle operator"
+HISTORY, CONVERSATION = "History beside its peers", "A conversation of months"
+REAL_MODEL = "A real model server"
+
+
+NAMES = ("latency", "start", "memory", "history", "conversation", "real-model")
 
 
 def main() -> int:
@@ -34,12 +39,15 @@ def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Tabl
         "latency": (LATENCY, partial(latency.measure, args.samples, args.agents)),
         "start": (START, start.measure),
         "memory": (MEMORY, memory.measure),
+        "history": (HISTORY, history.measure),
+        "conversation": (CONVERSATION, conversation.measure),
+        "real-model": (REAL_MODEL, real_model.measure),
     }
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=["latency", "start", "memory"], help="may be repeated")
+    parser.add_argument("--only", action="append", choices=NAMES, help="may be repeated")
     parser.add_argument("--samples", type=int, default=120, help="latency: of each operator (default: %(default)s)")
     parser.add_argument("--agents", type=int, default=50, help="latency: FleetAgents present (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=page.RESULTS, help="the file to write (default: bench/results.md)")

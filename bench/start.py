@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import psycopg
-from bench.page import Table
+from bench.page import Table, met
 from bench.world import ROOT, say
 
 from fleetagent.dev.binaries import find_binaries
@@ -38,7 +38,7 @@ def measure() -> Table:
     for phase in starts[0]:
         seconds = [start[phase] for start in starts]
         median = statistics.median(seconds)
-        goal = [f"≤ {GOAL_SECONDS:.0f} s", "yes" if median <= GOAL_SECONDS else "no"] if phase == OVER else ["", ""]
+        goal = [f"≤ {GOAL_SECONDS:.0f} s", met(median <= GOAL_SECONDS)] if phase == OVER else ["", ""]
         rows.append([phase, f"{median:.1f} s", f"{max(seconds):.1f} s", *goal])
     return Table(
         columns=["after the command", "median", "worst", "goal", "met"],

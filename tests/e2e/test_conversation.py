@@ -23,7 +23,7 @@ def make_fat(stage: Stage, run_id: int, tokens: int, count: int) -> None:
         FROM agents a JOIN sessions s ON s.id = a.session_id, generate_series(1, %s) AS n,
              LATERAL (SELECT CASE n %% 2 WHEN 1 THEN 'observation' ELSE 'reply' END AS kind,
                              CASE n %% 2 WHEN 1 THEN 'user' ELSE 'assistant' END AS role) AS k
-        RETURNING id
+        RETURNING seq
     """
     stage.rows(query, run_id, text, count)
     stage.rows("UPDATE sessions SET last_seq = last_seq + %s WHERE ended_at IS NULL RETURNING id", count)

@@ -11,7 +11,7 @@ from support.life import BUDGET_TOKENS, REPLY_TOKENS, Life
 from support.months import BEATS_A_DAY, BUSY, SAID_ON_DAY_1
 
 RUNS = 35 * BEATS_A_DAY
-DAYS_TO_COMPARE = 1_000  # runs; more than the time from one summary to the next
+RUNS_TO_COMPARE = 1_000  # more than the time from one summary to the next
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_room_was_made_in_every_way_and_at_most_once_a_run(life: Life) -> None:
 
 
 def test_the_last_thousand_runs_were_no_larger_than_the_first(life: Life) -> None:
-    first, last = life.requests(1, DAYS_TO_COMPARE), life.requests(RUNS - DAYS_TO_COMPARE + 1, RUNS)
+    first, last = life.requests(1, RUNS_TO_COMPARE), life.requests(RUNS - RUNS_TO_COMPARE + 1, RUNS)
 
     for figure in ("messages", "chars", "prompt_tokens"):
         largest_first, largest_last = (max(getattr(f, figure) for f in side) for side in (first, last))

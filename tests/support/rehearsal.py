@@ -28,6 +28,7 @@ from support.fleets import NOW, an_instance, an_observation
 from support.manifests import a_fleet_agent
 from support.memory import Memory
 
+LONGEST = timedelta(minutes=30)
 COUNT = lru_cache(maxsize=10_000)(TiktokenTokens().estimate)
 
 
@@ -47,6 +48,9 @@ def turn_on(
     services: Services,
     tools: tuple[Tool, ...],
     compact: Callable[..., Compact] = Compact,
+    *,
+    metrics: Metrics | None = None,
+    longest: timedelta = LONGEST,
 ) -> Turn:
     """The real run on these parts; `compact` may watch what it does."""
     toolbox = _toolbox(tools)
@@ -57,7 +61,7 @@ def turn_on(
         worlds=services.worlds,
         services=services,
         compose=Compose(conversation, COUNT, toolbox.schemas),
-        loop=Loop(toolbox, compact(conversation, services.cluster, Metrics()), timedelta(minutes=30)),
+        loop=Loop(toolbox, compact(conversation, services.cluster, metrics or Metrics()), longest),
         now=services.now,
         renew_every=timedelta(hours=1),
     )
@@ -81,6 +85,9 @@ class Rehearsal:
     seen: Observation = field(default_factory=lambda: an_observation(an_instance(), wanted=100))
     market: Any = None
     now: datetime = NOW
+    metrics: Metrics = field(default_factory=Metrics)
+    longest: timedelta = LONGEST
+    """What a run may take, by the real clock."""
 
     @property
     def agent(self) -> FleetAgent:
@@ -109,7 +116,7 @@ class Rehearsal:
             new_secret=lambda: Secret("token", "hash"),
             worker_url=None,
         )
-        turn = turn_on(memory, memory, services, self.tools)
+        turn = turn_on(memory, memory, services, self.tools, metrics=self.metrics, longest=self.longest)
         subject = Subject(self.agent, self.memory.record(), "fa/test/")
         lease = Lease(1, self.memory.token)
         return await turn.take(subject, lease, lambda newest: newest)

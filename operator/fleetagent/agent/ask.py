@@ -20,7 +20,7 @@ async def ask(transcript: Transcript, model: Model, request: ModelRequest, estim
         reply = await model.reply(request)
     except PromptTooLong as error:
         learn_window(transcript, error.limit_tokens)
-        if request.may_call_tools:
+        if request.may_call_tools:  # a summary's request says nothing of what the conversation counts
             await refused(transcript, error, request, estimated)
         raise
     except BadResource as error:

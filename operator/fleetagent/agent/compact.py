@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetagent.agent.ask import ask
-from fleetagent.agent.counting import measure
+from fleetagent.agent.counting import doubted, measure
 from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
 from fleetagent.domain.compaction import UNMASKED_RUNS, Compaction, FeedbackSize, RunSize, masking_pays, plan
 from fleetagent.domain.messages import Kind, Message
@@ -57,7 +57,11 @@ class Compact:
             if chosen is not None and _would_help(transcript, chosen):
                 transcript.compacted = True
                 await self._carry_out(transcript, model, chosen, projected)
-        _fit_results(transcript, budget.within_a_run)
+        try:
+            _fit_results(transcript, transcript.budget.within_a_run)
+        except ContextFull:
+            await doubted(transcript)
+            raise
 
     async def after_overflow(self, transcript: Transcript, model: Model, refusal: PromptTooLong) -> None:
         """The server refused the request for its length: make it smaller, whatever we think of it, once a run.

@@ -6,11 +6,13 @@ from dataclasses import replace
 from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.counting import Worth, believable
 from fleetagent.domain.model import ModelRequest, Reply
-from fleetagent.domain.window import LOWEST_RATIO, SMALLEST_WINDOW, Anchor
+from fleetagent.domain.window import LOWEST_RATIO, SMALLEST_WINDOW, Anchor, Calibration
 from fleetagent.errors import PromptTooLong
 from fleetagent.ports import Model
 
 log = logging.getLogger(__name__)
+
+DOUBTED_EVERY_RUNS = 6
 
 WORDS = {
     Worth.CLIPPED: "it cuts prompts off without a word",
@@ -50,6 +52,18 @@ async def refused(transcript: Transcript, refusal: PromptTooLong, request: Model
         transcript.calibration = before.at_least((refusal.limit_tokens - request.max_output_tokens) / estimated)
     if transcript.calibration != before:
         await _remember(transcript, None, estimated)
+
+
+async def doubted(transcript: Transcript) -> None:
+    """Our projection alone keeps this request from the server: now and then what it rests on is forgotten.
+
+    A server that counted nonsense once would otherwise never be asked again. One that was right says it again: it is
+    asked in one run of so many, or counts before that one on request.
+    """
+    if transcript.run.run_id % DOUBTED_EVERY_RUNS == 0:
+        transcript.forget_anchors()
+        transcript.calibration = Calibration()
+        await _remember(transcript, None, transcript.estimate())
 
 
 async def counted(transcript: Transcript, reply: Reply, estimated: int) -> None:

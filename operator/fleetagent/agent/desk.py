@@ -58,8 +58,6 @@ class Desk:
     calls_unusable: int = 0
     """Those of them that no tool ever saw: broken, cut off, wrongly typed or of an unknown name."""
     last_unusable: str = ""
-    calls_from_text: int = 0
-    """Calls that the server left in the text or the reasoning: its tool parser does not fit the model."""
 
     def unusable(self, because: str) -> None:
         """Count a call that can't be executed at all."""

@@ -15,7 +15,7 @@ from fleetagent.agent.toolbox import Toolbox
 from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.calls import NO_ANSWER, Call, normalise, told_beside
 from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.model import CallsFrom, Reply
+from fleetagent.domain.model import Reply
 from fleetagent.errors import ModelFailed, PromptTooLong
 from fleetagent.ports import Model
 
@@ -59,7 +59,6 @@ class Loop:
             reply = await self._reply(transcript, model)
             message, calls = normalise(reply, transcript.run.run_id, round_no)
             await transcript.add([message])
-            desk.calls_from_text += len(calls) if reply.calls_from is not CallsFrom.CALLS else 0
             text, said = verdict_in(message.content)
             note = told_beside(reply, has_verdict=said is not None)
             if not calls and note is None:

@@ -27,7 +27,7 @@ async def nothing_new(desk: Desk) -> bool:
         return False
     on_target = seen.standing is Standing.ON
     longest = schedule.max_quiet if on_target else min(schedule.max_quiet, LONGEST_OFF_TARGET)
-    if desk.services.now() - quiet.at >= longest:
+    if not timedelta(0) <= desk.services.now() - quiet.at < longest:  # a look in the future: the clock was set back
         return False
     return await looks(desk) == quiet.fingerprint
 

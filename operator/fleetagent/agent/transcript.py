@@ -14,6 +14,7 @@ from fleetagent.domain.strict import violations
 from fleetagent.domain.text import clean, cut
 from fleetagent.domain.transcript import repair, wire
 from fleetagent.domain.window import (
+    Anchor,
     Budget,
     Calibration,
     Count,
@@ -98,13 +99,11 @@ class Transcript:
 
     def projected(self) -> int:
         """What the server will count."""
-        estimated = self.estimate()
-        return self.calibration.project(estimated, self.counts.anchor(estimated, self.run.run_id))
+        return self.calibration.project(self.estimate(), self._anchor())
 
     def is_sure(self, most: int) -> bool:
         """Whether the projection can tell that the next request takes no more, or that it does take more."""
-        estimated = self.estimate()
-        anchor = self.counts.anchor(estimated, self.run.run_id)
+        estimated, anchor = self.estimate(), self._anchor()
         if anchor is None:
             return False
         projected, doubt = self.projected(), self._doubt()
@@ -112,11 +111,12 @@ class Transcript:
         nearly_all_counted = uncounted * 100 <= SURE_PERCENT * estimated
         return nearly_all_counted or not projected - doubt <= most <= projected + doubt
 
+    def _anchor(self) -> Anchor | None:
+        return self.counts.anchor(self.estimate(), self.run.run_id)
+
     def _doubt(self) -> int:
-        estimated = self.estimate()
-        anchor = self.counts.anchor(estimated, self.run.run_id)
         frames = sum(1 + len(m.tool_calls) for m in self.mine[self.counted_rows :])
-        return self.calibration.doubt(estimated, anchor, exchanged=self.exchanged_tokens, frames=frames)
+        return self.calibration.doubt(self.estimate(), self._anchor(), exchanged=self.exchanged_tokens, frames=frames)
 
     def next_projected(self, *, without_mine: bool) -> int:
         """What the server will count of the next run's first request, should it see about what this one saw."""

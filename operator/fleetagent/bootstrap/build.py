@@ -98,6 +98,7 @@ def build(
         model_http=model_http_client(),
         reach=Reach(settings.allowed_hosts),
         worker_url=settings.worker_url,
+        now=utc_now,
         metrics=metrics,
     )
 

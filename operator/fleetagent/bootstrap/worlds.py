@@ -16,6 +16,7 @@ from fleetagent.adapters.model.client import OpenAIModel
 from fleetagent.adapters.model.endpoints import Endpoints
 from fleetagent.adapters.reach import Reach
 from fleetagent.adapters.vast.client import VastMarkets
+from fleetagent.agent.clock import Now
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.resource import (
@@ -44,6 +45,7 @@ class RealWorlds:
     metrics: Metrics
     worker_url: str | None
     """Where machines of this installation report to; None: nowhere."""
+    now: Now
     endpoints: Endpoints = field(default_factory=Endpoints)
     """What the model servers have taught us; agents with one server share it."""
     metered: dict[str, AgentKey] = field(default_factory=dict)
@@ -72,10 +74,10 @@ class RealWorlds:
                 return StaticSource(active)
             case HttpDemand(url=url):
                 await self.reach.check(url, field="spec.demand.http.url", condition="DemandKnown")
-                return Named(HttpSource(self.http, url), "spec.demand.http.url")
+                return Named(HttpSource(self.http, url, now=self.now), "spec.demand.http.url")
             case PrometheusDemand(url=url, query=query):
                 await self.reach.check(url, field="spec.demand.prometheus.url", condition="DemandKnown")
-                return Named(PrometheusSource(self.http, url, query), "spec.demand.prometheus.url")
+                return Named(PrometheusSource(self.http, url, query, now=self.now), "spec.demand.prometheus.url")
             case CurioDemand(dsn_secret_ref=ref):
                 where = "spec.demand.curio.dsnSecretRef"
                 dsn = read_dsn(await self._secret(agent, ref, "DemandKnown", where))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetagent.dev.cache import in_cache
 from fleetagent.dev.gobuild import BUILT_NAMES, build
 from fleetagent.errors import CannotStart
 
@@ -56,11 +57,10 @@ def find_binaries(
 
 def cache_folder(environ: Mapping[str, str] = os.environ, *, go_module: Path = GO_MODULE) -> Path:
     """Where the programs that this go.mod builds for this machine are kept, or will be."""
-    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
     inputs = (go_module / "go.mod").read_bytes() + (go_module / "go.sum").read_bytes()
     machine = f"{sys.platform} {platform.machine()}".encode()  # home folders are shared between machines
     digest = hashlib.sha256(inputs + machine).hexdigest()[:12]
-    return Path(base) / "fleetagent" / "controlplane" / f"{kubernetes_version(go_module)}-{digest}"
+    return in_cache(environ, "controlplane", f"{kubernetes_version(go_module)}-{digest}")
 
 
 def kubernetes_version(go_module: Path) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleetagent.dev.binaries import to_stderr
+from fleetagent.dev.cache import in_cache
 from fleetagent.errors import CannotStart
 
 VERSION = "v4.3.1"
@@ -32,8 +33,7 @@ def find_helm(environ: Mapping[str, str] = os.environ, *, progress: Callable[[st
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the Helm that Go builds for this machine is kept, or will be."""
-    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
-    return Path(base) / "fleetagent" / "helm" / f"{VERSION}-{sys.platform}-{platform.machine()}"
+    return in_cache(environ, "helm", f"{VERSION}-{sys.platform}-{platform.machine()}")
 
 
 def _build(target: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> None:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from fleetagent.dev.binaries import to_stderr
+from fleetagent.dev.cache import in_cache
 from fleetagent.dev.loopback import on_a_free_port
 from fleetagent.dev.servers import Servers
 from fleetagent.errors import CannotStart
@@ -112,10 +113,9 @@ def find_llama(environ: Mapping[str, str] = os.environ, *, progress: Callable[[s
 
 def cache_folder(requirements: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """Where what is compiled for this machine's processor is kept, or will be; home folders are shared."""
-    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     digest = hashlib.sha256(requirements.read_bytes() + f"{sys.platform} {platform.machine()}{_processor()}".encode())
-    return Path(base) / "fleetagent" / "llama" / f"{python}-{digest.hexdigest()[:12]}"
+    return in_cache(environ, "llama", f"{python}-{digest.hexdigest()[:12]}")
 
 
 def _processor() -> str:

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from fleetagent.dev.binaries import to_stderr
+from fleetagent.dev.cache import in_cache
 from fleetagent.dev.debs import unpacked, with_libraries
 from fleetagent.dev.loopback import HOST, on_a_free_port
 from fleetagent.dev.postgres import unprivileged_user
@@ -43,10 +44,9 @@ def find_pgbouncer(environ: Mapping[str, str] = os.environ, *, progress: Callabl
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the pgbouncer that was fetched for this machine is kept, or will be."""
-    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".cache")
     system = platform.freedesktop_os_release() if sys.platform == "linux" else {}
     which = f"{system.get('ID', sys.platform)}-{system.get('VERSION_ID', '')}-{platform.machine()}"
-    return Path(base) / "fleetagent" / "pgbouncer" / which
+    return in_cache(environ, "pgbouncer", which)
 
 
 class PgBouncer:

@@ -32,6 +32,10 @@ class Alert:
     message: str
 
 
+ALERTS_SHOWN = 5
+"""How many of the open alerts the model is told with their words."""
+
+
 class Standing(StrEnum):
     """Where the fleet stands, by what proves and what is on its way."""
 

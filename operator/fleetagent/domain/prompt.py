@@ -9,7 +9,7 @@ from datetime import datetime
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown
 from fleetagent.domain.money import dollars
-from fleetagent.domain.observation import Calls, Observation
+from fleetagent.domain.observation import ALERTS_SHOWN, Calls, Observation
 from fleetagent.domain.resource import FleetAgentSpec, Mode
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.text import neutral
@@ -45,7 +45,6 @@ particular that no schedule or change would catch.
 state_changed: something that matters is different from before.
 """
 
-_MOST_ALERTS = 5
 _ALERT_CHARS = 160
 
 STANDING_ORDERS = "Standing orders of the operator, a person; they rank above your own judgement:"
@@ -127,7 +126,7 @@ def _fleet(seen: Observation) -> str:
 
 def _alerts(seen: Observation) -> str:
     """The newest with their words: what is open is never left to a summary, nor raised twice."""
-    said = [f"alert-{a.id} ({a.severity}) {neutral(a.message, _ALERT_CHARS)}" for a in seen.alerts[:_MOST_ALERTS]]
+    said = [f"alert-{a.id} ({a.severity}) {neutral(a.message, _ALERT_CHARS)}" for a in seen.alerts[:ALERTS_SHOWN]]
     more = seen.open_alerts - len(said)
     said += [f"{more} more" if said else str(more)] if more > 0 else []
     return f"Open alerts: {'; '.join(said)}."

@@ -19,6 +19,10 @@ _NO_SUMMARY = re.compile(
     re.IGNORECASE,
 )
 """How answers begin that are about the request and not about the runs."""
+_NO_WORDS = re.compile(
+    r"</?think(?:ing)?>|<\||</?tool_call>|</?function\b|</?s>|<(?:start|end)_of_turn>|\[/?INST\]", re.IGNORECASE
+)
+"""What a template or a tokenizer would read as its own, in every request from then on."""
 _ROOM_FOR_A_NOTE = 20
 
 DIGEST_HEAD: Final = "Made by code from the ledger, newest run first:"
@@ -95,11 +99,11 @@ def acceptable_summary(
     reasons = {
         "it was cut off": reply.cut_off,
         f"it ended with {reply.finish_reason!r}, not with 'stop'": reply.finish_reason != "stop",
-        "it calls a tool": bool(reply.calls),
+        "it calls a tool": bool(reply.calls or reply.unread),
         "it is empty": not text,
         "it is too short to be one": len(text) < _SHORTEST_SUMMARY_CHARS or "\n" not in text,
         "it is an apology or an error": bool(_NO_SUMMARY.match(text)),
-        "it holds thoughts or template tokens": bool(re.search(r"</?think>|<\||</?tool_call>", text)),
+        "it holds thoughts or template tokens": bool(_NO_WORDS.search(text)),
         f"it has {tokens} tokens, more than the {cap_tokens} allowed": tokens > cap_tokens,
         f"it is not much smaller than its source ({tokens} of {source_tokens} tokens)": tokens * 2 > source_tokens,
         f"it does not name {', '.join(missing)}": bool(missing),

@@ -81,7 +81,7 @@ class Runs(Protocol):
     async def waiting(self, agent_id: int) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
         """Pending triggers in the order in which they came, pending wakes soonest first."""
 
-    async def interrupt_stale(self, lease: Lease) -> Place:
+    async def interrupt_stale(self, lease: Lease) -> tuple[int, ...]:
         """Close runs that a dead process left running; they give back their triggers (three times) and wakes."""
 
     async def claim(self, lease: Lease, now: datetime) -> Run:

@@ -114,4 +114,4 @@ class Worlds(Protocol):
         """The environment of a new machine, as spec and Secret give it. Never logged, never shown."""
 
     def forget(self, uid: str) -> None:
-        """The resource with this uid is gone: keep nothing of its Secrets."""
+        """The resource with this uid is gone: keep nothing of its Secrets, and none of its series."""

@@ -144,7 +144,7 @@ async def test_a_url_that_is_none_makes_demand_unknown() -> None:
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200)))
 
     with pytest.raises(TryLater):
-        await HttpSource(http, "http://[::").demand()
+        await HttpSource(http, "http://[::", now=lambda: NOON).demand()
 
 
 @pytest.mark.parametrize("observed", ["2026-11-29T11:55:00Z", "2026-11-29T13:05:00+01:00", "2026-11-29T12:04:59.5Z"])

@@ -40,6 +40,7 @@ async def source(spec: Mapping[str, Any], *, allowed_hosts: tuple[str, ...] = ()
         reach=Reach(allowed_hosts),
         metrics=unused,
         worker_url=None,
+        now=unused,
     )
     return await worlds.demand(a_fleet_agent(spec={"demand": {"static": ABSENT, **spec}}))
 

@@ -50,6 +50,7 @@ async def test_a_short_but_huge_conversation_is_compacted_before_the_next_reques
     assert [c["method"] for c in on.memory.compactions] == ["Summary"]
     assert on.memory.session.context_tokens == model.prompt_tokens[-1]
     assert on.cluster.events[0][0] == "Compacted"
+    assert b'fleetagent_compactions_total{method="Summary",' in on.metrics.text()
     assert {r.left for r in on.memory.rows if r.message.run_id == 1} == {Left.COMPACTED}, "the audit keeps all of it"
     assert any(SUMMARY.strip() in text for text in model.texts())
 

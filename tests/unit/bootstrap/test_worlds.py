@@ -41,6 +41,7 @@ def worlds(http: httpx2.AsyncClient) -> RealWorlds:
         reach=reach,
         metrics=Metrics(),
         worker_url=None,
+        now=nothing,
     )
 
 

@@ -1,5 +1,6 @@
 """What is kept of the runs that leave."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -48,6 +49,11 @@ def a_summary(text: str = SUMMARY, finish_reason: str = "stop", *, cut_off: bool
         (a_summary(finish_reason="content_filter"), "'content_filter'"),
         (a_summary(calls=1), "calls a tool"),
         (a_summary("<think>well\n" + SUMMARY), "thoughts"),
+        *[
+            (a_summary(f"{SUMMARY}\n{mark}"), "template tokens")
+            for mark in ("<thinking>", "</s>", "<end_of_turn>", "[INST]", "<function=launch_instance>", "<|im_end|>")
+        ],
+        (replace(a_summary(), unread="it names no tool"), "calls a tool"),
         (a_summary(SUMMARY * 40), "more than the 300 allowed"),
         (a_summary(SUMMARY.replace("33014980", "330149801")), "does not name 33014980"),
     ],

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -15,11 +15,6 @@ from fleetagent.errors import BadResource, TryLater
 FIELD = "spec.demand.http.url"
 
 
-def utc_now() -> datetime:
-    """This machine's clock."""
-    return datetime.now(UTC)  # noqa: TID251 - an adapter may read it; tests hand in another
-
-
 class HttpSource:
     """Asks one URL each time. Implements `ports.DemandSource`. No redirect is followed: it could lead inside."""
 
@@ -28,8 +23,8 @@ class HttpSource:
         http: httpx.AsyncClient,
         url: str,
         *,
+        now: Callable[[], datetime],
         timeout_seconds: float = 10.0,
-        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._http = http
         self._url = url

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 
 from fleetagent.adapters.demand.answer import Answer, ask
-from fleetagent.adapters.demand.http import utc_now
 from fleetagent.domain.demand import MOST_PROOFS, Demand, stale
 from fleetagent.domain.text import neutral
 from fleetagent.errors import BadResource, TryLater
@@ -31,8 +30,8 @@ class PrometheusSource:
         url: str,
         query: str,
         *,
+        now: Callable[[], datetime],
         timeout_seconds: float = 10.0,
-        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._http = http
         self._url = f"{url.rstrip('/')}/api/v1/query"

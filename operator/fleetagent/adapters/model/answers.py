@@ -7,6 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+OK = range(200, 300)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -28,6 +30,11 @@ class Answer:
             return json.loads(self.text)
         except (ValueError, RecursionError):
             return None
+
+    @property
+    def is_ok(self) -> bool:
+        """By its status alone: an error may stand in the body all the same."""
+        return self.status in OK
 
     @property
     def request_id(self) -> str | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetagent.adapters.model.answers import Answer, NoAnswer
+from fleetagent.adapters.model.parse import count_in
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.window import SMALLEST_WINDOW
 
@@ -28,8 +29,6 @@ UNKNOWN_SECONDS = 300.0
 """After no answer, or one that is about this moment alone."""
 REFUSED_SECONDS = 86_400.0
 """How long a window holds that a refusal named: nobody but the next refusal would say it again."""
-MOST_TOKENS = 1_000_000_000
-OK = range(200, 300)
 HAS_NONE = frozenset({401, 403, 404, 405, 410, 501})
 DOES_ELSE = HAS_NONE | {400, 422}
 """What a path answers to our question that means another one."""
@@ -106,7 +105,7 @@ class ServersOwn:
             url = f"{self._root}{counter.path}" if counter.is_outside else counter.path
             answer = await self._fetch(url, counter.body(chat))
             body = _object_in(answer)
-            if (tokens := tokens_in(body.get(counter.says))) is not None:
+            if (tokens := count_in(body.get(counter.says))) is not None:
                 sizes.counter = counter
                 return tokens
             if not _is_not_there(answer, known=sizes.counter is not None):
@@ -137,15 +136,8 @@ class ServersOwn:
             return window, True
         props = await self._fetch(f"{self._root}/props", None)
         settings = _object_in(props).get("default_generation_settings")
-        window = tokens_in(settings.get("n_ctx")) if isinstance(settings, dict) else None
+        window = count_in(settings.get("n_ctx")) if isinstance(settings, dict) else None
         return window, window is not None or (_says_something(models) and _says_something(props))
-
-
-def tokens_in(value: Any) -> int | None:
-    """A positive whole number of tokens, or None."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_TOKENS:
-        return None
-    return value
 
 
 def _windows(entries: Any, model: str) -> Iterator[int]:
@@ -153,11 +145,11 @@ def _windows(entries: Any, model: str) -> Iterator[int]:
     listed = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
     meant = [e for e in listed if e.get("id") == model] or (listed if len(listed) == 1 else [])
     for entry in meant[:1]:
-        yield from (w for name in NAMES_OF_THE_WINDOW if (w := tokens_in(entry.get(name))) is not None)
+        yield from (w for name in NAMES_OF_THE_WINDOW if (w := count_in(entry.get(name))) is not None)
 
 
 def _object_in(answer: Answer | NoAnswer) -> JsonObject:
-    found = answer.json if isinstance(answer, Answer) and answer.status in OK else None
+    found = answer.json if isinstance(answer, Answer) and answer.is_ok else None
     return found if isinstance(found, dict) else {}
 
 
@@ -168,8 +160,8 @@ def _is_not_there(answer: Answer | NoAnswer, *, known: bool) -> bool:
     """
     if not isinstance(answer, Answer):
         return False
-    return answer.status in OK or answer.status in (HAS_NONE if known else DOES_ELSE)
+    return answer.is_ok or answer.status in (HAS_NONE if known else DOES_ELSE)
 
 
 def _says_something(answer: Answer | NoAnswer) -> bool:
-    return isinstance(answer, Answer) and (answer.status in OK or answer.status in HAS_NONE)
+    return isinstance(answer, Answer) and (answer.is_ok or answer.status in HAS_NONE)

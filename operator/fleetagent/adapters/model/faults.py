@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetagent.adapters.model.answers import Answer
+from fleetagent.adapters.model.answers import OK, Answer
 
 LONGEST_MESSAGE_CHARS = 8_000
 LONGEST_STREAM_CHARS = 1_000_000
 LONGEST_COUNT_DIGITS = 12
 TAGS = re.compile(r"(?s)<(script|style)\b.*?</\1>|<[/!a-zA-Z][^>]*>")
-OK = range(200, 300)
 ERROR_STATUSES = range(400, 600)
 
 
@@ -43,18 +42,16 @@ class Fault:
 
 def fault_in(answer: Answer) -> Fault | None:
     """What is wrong with this answer, or None for a body that should hold choices."""
-    body, should_retry = (
-        answer.json if answer.json is not None else _streamed_error(answer.text),
-        answer.headers.get("x-should-retry", "").lower(),
-    )
+    body = answer.json if answer.json is not None else _streamed_error(answer.text)
+    should_retry = answer.headers.get("x-should-retry", "").lower()
     if not isinstance(body, dict | list):
-        if answer.status in OK:
+        if answer.is_ok:
             return None
         words = body if isinstance(body, str) else TAGS.sub(" ", answer.text[:LONGEST_MESSAGE_CHARS])
         return Fault(answer.status, " ".join(words.split()), bare=True, should_retry=should_retry)
     error = _error_in(body[0] if isinstance(body, list) and body else body)  # Gemini's mirror wraps it in a list
     if error is None:
-        if answer.status in OK:
+        if answer.is_ok:
             return None
         error = {"message": answer.text}
     return Fault(

@@ -128,7 +128,7 @@ def _usage(body: Mapping[str, Any], first_choice: Mapping[str, Any]) -> Usage:
     """As far as the server counted: zero prompt tokens means that it did not. Moonshot counts in the choice."""
     found = next((u for u in (body.get("usage"), first_choice.get("usage")) if isinstance(u, dict) and u), {})
     details = found.get("prompt_tokens_details") or found.get("input_tokens_details")
-    prompt = _count(found.get("prompt_tokens") or found.get("input_tokens"))
+    prompt = count_in(found.get("prompt_tokens") or found.get("input_tokens"))
     cached = next(
         (
             count
@@ -143,17 +143,17 @@ def _usage(body: Mapping[str, Any], first_choice: Mapping[str, Any]) -> Usage:
     )
     return Usage(
         prompt_tokens=prompt,
-        completion_tokens=_count(found.get("completion_tokens") or found.get("output_tokens")),
+        completion_tokens=count_in(found.get("completion_tokens") or found.get("output_tokens")),
         cached_tokens=cached if cached is not None and prompt is not None and cached <= prompt else None,
     )
 
 
 def _cached(value: Any) -> int | None:
     """Here zero is a count: nothing was found in the cache."""
-    return 0 if value == 0 and isinstance(value, int) and not isinstance(value, bool) else _count(value)
+    return 0 if value == 0 and isinstance(value, int) and not isinstance(value, bool) else count_in(value)
 
 
-def _count(value: Any) -> int | None:
+def count_in(value: Any) -> int | None:
     """A positive whole number, also when it is spelled 12.0; anything else is no count."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

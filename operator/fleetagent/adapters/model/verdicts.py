@@ -120,6 +120,7 @@ STRUCTURED: tuple[Rule, ...] = (
     ),
     # One request larger than the allowance of a minute: no wait makes it pass.
     Rule("PromptTooLong", Verdict.SHRINK, lambda fault: bool(phrases.ABOVE_THE_RATE.search(fault.words))),
+    # By its words, since its type is that of any server which is not ready.
     Rule("ModelLoading", Verdict.RETRY, _says(phrases.LOADING)),
     Rule("RateLimited", Verdict.RETRY, _named("rate_limit_exceeded", "rate_limit_error", "slow_down")),
     Rule(

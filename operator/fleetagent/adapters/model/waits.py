@@ -1,6 +1,7 @@
 """How long to wait before a server is asked again: what it says itself, else a back-off."""
 
 import asyncio
+import math
 import random
 import re
 import time
@@ -110,4 +111,4 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if number == number and abs(number) != float("inf") else None  # noqa: PLR0124  # NaN
+    return number if math.isfinite(number) else None

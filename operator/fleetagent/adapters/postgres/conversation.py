@@ -6,11 +6,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 
-from fleetagent.adapters.postgres.database import Database
+from fleetagent.adapters.postgres.database import HELD, Database
 from fleetagent.adapters.postgres.fleet_rows import action_of
 from fleetagent.adapters.postgres.runs import report
-from fleetagent.adapters.postgres.spend import book
+from fleetagent.adapters.postgres.spend import booked
 from fleetagent.adapters.postgres.tables import actions, agents, compactions, messages, runs, sessions
 from fleetagent.domain.counting import Counts
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
@@ -36,6 +37,52 @@ _SHOWN = (
     )
     .where(messages.c.session_id == sa.bindparam("session"), messages.c.left_prompt_because.is_(None))
     .order_by(messages.c.seq)
+)
+
+# Written with every answer of a model: one round trip each.
+_COUNTED_HERE: sa.BindParameter[int | None] = sa.bindparam("reported", type_=sa.Integer)
+_KEEPS_THE_LAST = sa.and_(_COUNTED_HERE.is_(None), sessions.c.context_tokens.is_not(None))
+_OF_THE_EPOCH = HELD.c.epoch == sa.bindparam("its_epoch", type_=sa.BigInteger)
+_COUNTED = sa.select(HELD.c.epoch).add_cte(
+    sa.update(sessions)
+    .where(
+        sessions.c.agent_id == HELD.c.id, sessions.c.id == sa.bindparam("session", type_=sa.BigInteger), _OF_THE_EPOCH
+    )
+    .values(
+        # The last count that there was stays, beside the estimate of that same request.
+        context_tokens=sa.func.coalesce(_COUNTED_HERE, sessions.c.context_tokens),
+        estimated_tokens=sa.case(
+            (_KEEPS_THE_LAST, sessions.c.estimated_tokens), else_=sa.bindparam("estimated", type_=sa.Integer)
+        ),
+        counts=sa.bindparam("new_counts", type_=JSONB),
+    )
+    .cte("session_counted"),
+    sa.update(agents)
+    .where(agents.c.id == HELD.c.id, _OF_THE_EPOCH)
+    .values(calibration=agents.c.calibration.concat(sa.bindparam("ratios", type_=JSONB)))
+    .cte("ratio_learnt"),
+)
+_COST: Mapping[str, sa.BindParameter[Any]] = {
+    name: sa.bindparam(f"more_{name}", type_=runs.c[name].type)
+    for name in ("model_calls", "tokens_in", "tokens_out", "tokens_cached", "usd")
+}
+_BOOKED = sa.select(HELD.c.epoch).add_cte(
+    sa.update(runs)
+    .where(runs.c.agent_id == HELD.c.id, runs.c.run_id == sa.bindparam("run", type_=sa.BigInteger))
+    .values(
+        **{name: runs.c[name] + cost for name, cost in _COST.items()},
+        tokens_estimated=sa.or_(runs.c.tokens_estimated, sa.bindparam("more_tokens_estimated", type_=sa.Boolean)),
+    )
+    .cte("run_booked"),
+    booked(
+        sa.select(
+            HELD.c.id,
+            sa.bindparam("on_day", type_=sa.Date),
+            sa.literal("model"),
+            _COST["usd"],
+            _COST["tokens_in"] + _COST["tokens_out"],
+        )
+    ).cte("day_booked"),
 )
 
 
@@ -118,38 +165,14 @@ class PostgresConversation:
         self, run: Run, *, reported: int | None, estimated: int, counts: Counts, calibration: Calibration
     ) -> None:
         """See `ports.Conversation.count`."""
-        ratios = {"ratio": calibration.ratio, "tail": calibration.tail}
-        values: dict[str, Any] = {"context_tokens": reported, "estimated_tokens": estimated}
-        if reported is None:  # the last count that there was stays, beside the estimate of that same request
-            was = (sessions.c.context_tokens.is_not(None), sessions.c.estimated_tokens)
-            values = {"estimated_tokens": sa.case(was, else_=estimated)}
-        async with self._database.in_session(run) as connection:
-            await connection.execute(
-                sa.update(sessions).where(sessions.c.id == run.session_id).values(**values, counts=asdict(counts))
-            )
-            await connection.execute(
-                sa.update(agents)
-                .where(agents.c.id == run.agent_id)
-                .values(calibration=agents.c.calibration.concat({counts.endpoint: ratios}))
-            )
+        ratios = {counts.endpoint: {"ratio": calibration.ratio, "tail": calibration.tail}}
+        figures = {"reported": reported, "estimated": estimated, "new_counts": asdict(counts), "ratios": ratios}
+        await self._database.at_once(_COUNTED, run.lease, {"session": run.session_id, **figures}, epoch=run.epoch)
 
     async def book(self, run: Run, spent: Spent) -> None:
         """See `ports.Conversation.book`."""
-        async with self._database.owned(run.lease) as connection:
-            await connection.execute(
-                sa.update(runs)
-                .where(runs.c.agent_id == run.agent_id, runs.c.run_id == run.run_id)
-                .values(
-                    model_calls=runs.c.model_calls + spent.model_calls,
-                    tokens_in=runs.c.tokens_in + spent.tokens_in,
-                    tokens_out=runs.c.tokens_out + spent.tokens_out,
-                    tokens_cached=runs.c.tokens_cached + spent.tokens_cached,
-                    tokens_estimated=sa.or_(runs.c.tokens_estimated, sa.literal(spent.tokens_estimated)),
-                    usd=runs.c.usd + spent.usd,
-                )
-            )
-            tokens = spent.tokens_in + spent.tokens_out
-            await book(connection, run.agent_id, run.started_at.date(), "model", spent.usd, tokens)
+        more = {f"more_{name}": value for name, value in asdict(spent).items()}
+        await self._database.at_once(_BOOKED, run.lease, {"run": run.run_id, "on_day": run.started_at.date(), **more})
 
     async def notes(self, agent_id: int, run_ids: Sequence[int]) -> tuple[RunReport, ...]:
         """See `ports.Conversation.notes`."""

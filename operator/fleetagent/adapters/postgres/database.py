@@ -1,8 +1,9 @@
 """Short transactions, and the fence that each write passes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -66,6 +67,18 @@ class Database:
             await _fence(connection, run.lease, run.epoch)
             yield connection
 
+    async def at_once(
+        self, statement: sa.Select[Any], lease: Lease, given: Mapping[str, Any], *, epoch: int | None = None
+    ) -> None:
+        """A whole fenced transaction in one round trip: a `SELECT HELD.c.epoch` whose CTEs write what `HELD` lets them.
+
+        `LeaseLost` as above; then nothing was written. With an `epoch` the CTEs must ask for `:its_epoch`
+        themselves. No parameter may have the name of a column: SQLAlchemy would write it into that.
+        """
+        fenced_by = {"agent": lease.agent_id, "token": lease.token, "its_epoch": epoch}
+        async with self.statements() as connection:
+            _see(await connection.scalar(statement, {**given, **fenced_by}), epoch)
+
 
 @contextmanager
 def _translated() -> Iterator[None]:
@@ -80,7 +93,7 @@ def _translated() -> Iterator[None]:
 # NO KEY: a worker's callback holds its machine's row while its event waits for the agent's key; a full lock would
 # make the two wait for each other. Put together once, since every write passes here.
 _HELD = (
-    sa.select(agents.c.epoch)
+    sa.select(agents.c.epoch, agents.c.id)
     .where(
         agents.c.id == sa.bindparam("agent"),
         agents.c.lease_token == sa.bindparam("token"),
@@ -88,10 +101,15 @@ _HELD = (
     )
     .with_for_update(key_share=True)
 )
+HELD = _HELD.cte("held")
+"""The agent's row, locked, while the lease is held: no row otherwise."""
 
 
 async def _fence(connection: AsyncConnection, lease: Lease, epoch: int | None) -> None:
-    now_epoch = await connection.scalar(_HELD, {"agent": lease.agent_id, "token": lease.token})
+    _see(await connection.scalar(_HELD, {"agent": lease.agent_id, "token": lease.token}), epoch)
+
+
+def _see(now_epoch: int | None, epoch: int | None) -> None:
     if now_epoch is None:
         raise LeaseLost("another process owns this agent now")
     if epoch is not None and now_epoch != epoch:

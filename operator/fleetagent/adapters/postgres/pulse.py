@@ -10,13 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.tables import actions, alerts, hosts, instances, spend
 from fleetagent.domain.fleet import ENDED
-from fleetagent.domain.observation import Alert
+from fleetagent.domain.observation import ALERTS_SHOWN, Alert
 from fleetagent.domain.records import EFFECTS, ActionState, Pulse
 
 DENIED_FOR = timedelta(minutes=15)
 """How long an offer that was gone is left alone: a market goes on listing what it does not give."""
-ALERTS_SHOWN = 5
-"""How many of the open alerts the model is told with their words."""
 WAITS_AT_MOST = timedelta(days=1)
 """The longest `spec.approvalExpiry`: an older action waits for nobody."""
 LAST_RATES = 5

@@ -45,8 +45,6 @@ NONE_YET = text("'[]'::jsonb")
 
 # In tables that grow with each run, columns of a fixed width stand first: Postgres would pad them behind a text.
 
-# In tables that grow with each run, columns of a fixed width stand first: Postgres would pad them behind a text.
-
 
 def _agent_id(*, primary: bool = False) -> Column[int]:
     owner = ForeignKey("agents.id", ondelete="CASCADE")
