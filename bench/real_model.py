@@ -48,8 +48,8 @@ async def _report(url: str, server: LlamaServer, market: Market, runs: int) -> R
 
 def _table(report: Report, runs: int) -> Table:
     largest = max(e.prompt_tokens for e in report.wire)
-    middle, worst = _middle_and_worst(report.errors(anchored=True))
-    guess, worst_guess = _middle_and_worst(report.errors(anchored=False))
+    middle, most, worst = _errors(report.errors(anchored=True))
+    guess, _, worst_guess = _errors(report.errors(anchored=False))
     refused = len(report.refused)
     return Table(
         columns=["", "measured", "goal", "met"],
@@ -64,7 +64,8 @@ def _table(report: Report, runs: int) -> Table:
                 f"≤ {GOAL_ERROR:.0%}",
                 met(middle <= GOAL_ERROR),
             ],
-            ["the same, the worst", f"{worst:.1%}", "", ""],
+            ["the same, of 95 in 100", f"{most:.1%}", f"≤ {GOAL_ERROR:.0%}", met(most <= GOAL_ERROR)],
+            ["the same, the worst", f"{worst:.1%}", f"≤ {GOAL_ERROR:.0%}", met(worst <= GOAL_ERROR)],
             ["before a count, or after a compaction: median error", f"{guess:.1%}", "", ""],
             ["the same, the worst", f"{worst_guess:.1%}", "", ""],
             ["a run", f"{report.seconds / runs:.1f} s", "", ""],
@@ -73,5 +74,6 @@ def _table(report: Report, runs: int) -> Table:
     )
 
 
-def _middle_and_worst(errors: list[float]) -> tuple[float, float]:
-    return (median(errors), errors[-1]) if errors else (0.0, 0.0)
+def _errors(errors: list[float]) -> tuple[float, float, float]:
+    """The median of these, which are in order, what 95 in 100 do not pass, and the worst."""
+    return (median(errors), errors[len(errors) * 95 // 100], errors[-1]) if errors else (0.0, 0.0, 0.0)
