@@ -108,11 +108,12 @@ def counts(on: OnPostgres, record: Any) -> Counts:
 
 
 @pytest.mark.parametrize(("kind", "path"), COUNTERS)
-async def test_a_counter_is_asked_at_the_start_and_not_while_the_last_count_will_do(
+async def test_where_a_guess_will_not_do_a_counter_is_asked_at_the_start_and_not_again(
     kind: Counter, path: str, one: Process
 ) -> None:
     with a_model(counter=kind) as server:
-        async with on_postgres(one, server, tools=(LOOK,)) as on:
+        tight, short = {"context": {"tokenBudget": 3_000}}, a_tool("get_fleet", {"facts": "idle"})
+        async with on_postgres(one, server, tools=(short,), spec=tight) as on:
             for _ in range(4):
                 assert (await on.run(Trigger.REQUEST)).outcome is Outcome.HELD
 

@@ -104,8 +104,8 @@ class Transcript:
     def is_sure(self, most: int) -> bool:
         """Whether the projection can tell that the next request takes no more, or that it does take more."""
         estimated, anchor = self.estimate(), self._anchor()
-        if anchor is None:
-            return False
+        if anchor is None:  # far below the limit it does not matter how many it is exactly
+            return self.calibration.at_most(estimated) <= most
         projected, doubt = self.projected(), self._doubt()
         uncounted = abs(estimated - anchor.estimated) + self.exchanged_tokens
         nearly_all_counted = uncounted * 100 <= SURE_PERCENT * estimated

@@ -130,6 +130,11 @@ class Calibration:
             return self
         return replace(self, ratio=min(ratio, HIGHEST_RATIO), samples=max(self.samples, 1))
 
+    def at_most(self, estimate_now: int) -> int:
+        """What a server will hardly exceed, when nothing of the prompt was counted yet."""
+        ratio = self.ratio * (1 + _DOUBT) if self.samples else HIGHEST_RATIO
+        return math.ceil(estimate_now * ratio)
+
     def doubt(self, estimate_now: int, anchor: Anchor | None = None, *, exchanged: int = 0, frames: int = 0) -> int:
         """How many tokens more than projected it may be, for all we know: what was never counted is uncertain.
 

@@ -1,6 +1,7 @@
 """Servers that count well, badly, never, or only a part of what they are sent; and those that count when asked."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,9 @@ from support.rehearsal import COUNT, Rehearsal, a_tool
 from support.transcripts import a_reply, answered, opened
 
 REQUEST = Trigger.REQUEST
-EVERY_RUN = {"schedule": {"skipUnchanged": False}}
+EVERY_RUN: dict[str, Any] = {"schedule": {"skipUnchanged": False}}
+SMALL: dict[str, Any] = {"context": {"tokenBudget": 3_000}}
+"""Near enough to the fixed prompt for a guess not to do."""
 
 
 class TestServersThatDoNotCount:
@@ -123,10 +126,18 @@ async def test_a_server_that_cuts_prompts_off_is_found_out_and_believed_again_wh
 
 
 class TestExactCounters:
+    async def test_none_is_asked_while_the_limit_is_far_away(self) -> None:
+        model = StrictModel(counts_more=1.7)
+        model.offers_to_count = True
+
+        await measure(await opened(Memory()), model, within_a_run=False)
+
+        assert model.asked_to_count == 0
+
     async def test_one_is_asked_where_there_is_no_count_and_not_again(self) -> None:
         model = StrictModel(counts_more=1.7)
         model.offers_to_count = True
-        on = Rehearsal(model, (a_tool("look", {"facts": "idle"}),), EVERY_RUN)
+        on = Rehearsal(model, (a_tool("look", {"facts": "idle"}),), EVERY_RUN | SMALL)
         for _ in range(4):
             model.script = [calls("look"), says()]
             await on.run(REQUEST)
@@ -136,7 +147,7 @@ class TestExactCounters:
     async def test_its_count_is_what_the_request_is_projected_to(self) -> None:
         model = StrictModel(counts_more=1.7)
         model.offers_to_count = True
-        transcript = await opened(Memory())
+        transcript = await opened(Memory(), **SMALL)
 
         await measure(transcript, model, within_a_run=False)
         reply = await ask(transcript, model, transcript.request(), transcript.estimate())
