@@ -19,7 +19,7 @@ from bench.world import ROOT, say
 
 from fleetagent.adapters.postgres.migrate import migrate_to_head
 from fleetagent.dev.postgres import EmbeddedPostgres
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.messages import Kind, Message, ToolCall
 from fleetagent.domain.records import Lease, Run, Spent
 from fleetagent.domain.schedule import Trigger

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from fleetagent.domain.counting import Clip, Counts
+from fleetagent.domain.counts import Clip, Counts
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
 from fleetagent.domain.records import AgentRecord, Run, Spent
 from fleetagent.domain.window import Anchor, Calibration

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.messages import Left, Message
 from fleetagent.domain.observation import Calls

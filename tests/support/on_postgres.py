@@ -10,8 +10,8 @@ from secrets import token_hex
 from typing import Any
 
 from fleetagent.adapters.model.client import OpenAIModel, model_http_client
-from fleetagent.adapters.model.counting import Sizes
 from fleetagent.adapters.model.payload import Habits
+from fleetagent.adapters.model.sizes import Sizes
 from fleetagent.adapters.model.waits import Timing
 from fleetagent.agent.compact import Compact
 from fleetagent.agent.desk import Secret, Services

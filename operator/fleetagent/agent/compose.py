@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fleetagent.agent.subject import Subject
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.observation import Observation

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.counting import Worth, believable
+from fleetagent.domain.counts import Worth, believable
 from fleetagent.domain.model import ModelRequest, Reply
 from fleetagent.domain.window import LOWEST_RATIO, SMALLEST_WINDOW, Anchor, Calibration
 from fleetagent.errors import PromptTooLong

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fleetagent.agent.subject import Subject
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.model import JsonObject, ModelRequest
 from fleetagent.domain.prompt import system_prompt

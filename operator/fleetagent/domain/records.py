@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.observation import Alert, Calls
 from fleetagent.domain.window import Calibration
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance
 from fleetagent.domain.messages import Message

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetagent.agent.counting import counted, measure
 from fleetagent.agent.tools import TOOLS
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.model import RawCall
 from fleetagent.domain.records import ActionState, Run

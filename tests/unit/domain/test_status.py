@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.counting import Clip, Counts
+from fleetagent.domain.counts import Clip, Counts
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown, Phase
 from fleetagent.domain.observation import LaunchProblem, Observation

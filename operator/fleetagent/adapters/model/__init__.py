@@ -7,5 +7,5 @@ One reply passes, in this order:
 decides what it calls for, `parse` makes a domain Reply of a good body, `textcalls` finds calls written as text;
 `pursuit` asks again, waits, adapts or gives up accordingly: `waits` says how long, `room` how long the answer may be,
 `complaints` what to tell whom, and `redact` keeps secrets out of all words.
-What an endpoint has taught us is kept by `endpoints`, for all agents that use it. `counting` asks it for its sizes.
+What an endpoint has taught us is kept by `endpoints`, for all agents that use it; `sizes` asks it for window and count.
 """

@@ -12,11 +12,11 @@ from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpe
 from fleetagent.adapters.model.answers import Answer, Because, NoAnswer
 from fleetagent.adapters.model.bounded import AnswerTooLarge, BoundedTransport
 from fleetagent.adapters.model.complaints import CONDITION, Endpoint
-from fleetagent.adapters.model.counting import LONGEST_SECONDS, ServersOwn, Sizes
 from fleetagent.adapters.model.gate import Gate
 from fleetagent.adapters.model.payload import Habits, body_of
 from fleetagent.adapters.model.pursuit import Means, Pursuit
 from fleetagent.adapters.model.redact import redacted
+from fleetagent.adapters.model.sizes import LONGEST_SECONDS, ServersOwn, Sizes
 from fleetagent.adapters.model.waits import Timing
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
 from fleetagent.errors import BadPrompt, BadResource, PromptTooLong

@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from fleetagent.adapters.model.counting import Sizes
 from fleetagent.adapters.model.gate import Gate
 from fleetagent.adapters.model.payload import Habits
+from fleetagent.adapters.model.sizes import Sizes
 
 ENDPOINTS_REMEMBERED = 2_000
 Learnt = TypeVar("Learnt")

@@ -13,7 +13,7 @@ from fleetagent.adapters.postgres.fleet_rows import action_of
 from fleetagent.adapters.postgres.runs import report
 from fleetagent.adapters.postgres.spend import booked
 from fleetagent.adapters.postgres.tables import actions, agents, compactions, messages, runs, sessions
-from fleetagent.domain.counting import Counts
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.messages import Kind, Left, Message, ToolCall
 from fleetagent.domain.records import Run, RunReport, Spent
 from fleetagent.domain.window import Calibration

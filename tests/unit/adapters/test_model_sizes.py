@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetagent.adapters.model.answers import Answer, Because, NoAnswer
-from fleetagent.adapters.model.counting import ServersOwn, Sizes
+from fleetagent.adapters.model.sizes import ServersOwn, Sizes
 from fleetagent.domain.model import JsonObject
 
 BASE = "http://model:8000/v1"
