@@ -5,12 +5,12 @@ import subprocess
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fleetagent.dev.apiserver import ApiServer, write_kubeconfig
 from fleetagent.dev.binaries import Binaries, find_binaries, to_stderr
 from fleetagent.dev.certificates import Credentials, write_credentials
+from fleetagent.dev.closing import Closing
 from fleetagent.dev.loopback import HOST, on_a_free_port
 from fleetagent.dev.servers import Servers
 
@@ -43,7 +43,7 @@ class KubectlError(Exception):
     """kubectl failed; the message is what it said."""
 
 
-class ControlPlane:
+class ControlPlane(Closing):
     """etcd, an API server with RBAC, and the controllers that namespaces, owners and ServiceAccounts need."""
 
     def __init__(self, servers: Servers, binaries: Binaries, credentials: Credentials, port: int) -> None:
@@ -131,14 +131,6 @@ class ControlPlane:
     def close(self) -> None:
         """End everything and remove the folder; harmless when done twice."""
         self._servers.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _write_kubeconfig(self, user: str, token: str, namespace: str) -> Path:
         path = self.folder / f"{user}.kubeconfig"

@@ -4,10 +4,10 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from fleetagent.dev.cache import beside
 from fleetagent.errors import CannotStart
 
 LAST_LINES = 15
@@ -17,17 +17,13 @@ FETCHED_WITHIN_S = 300.0
 def unpacked(
     package: str, program: str, target: Path, *, environ: Mapping[str, str], progress: Callable[[str], None]
 ) -> None:
-    """Fill `target` with the package and with those libraries that this machine lacks.
-
-    Beside the target and moved there in one step, so that nobody finds half of it.
-    """
+    """Fill `target` with the package and with those libraries that this machine lacks."""
     for needed in ("apt-get", "dpkg-deb", "ldd"):
         if shutil.which(needed, path=environ.get("PATH")) is None:
             raise CannotStart(f"this machine has no {needed}, with which {package} would be fetched")
     progress(f"fetching {package} with apt-get, once")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as folder:
-        work, tree = Path(folder), Path(folder) / "tree"
+    with beside(target) as work:
+        tree = work / "tree"
         _unpack(_fetched(package, work, environ), tree, environ)
         if missing_libraries(tree, program, environ):
             for library in _library_packages(next(work.glob(f"{package}_*.deb")), environ):

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import psycopg
@@ -14,6 +13,7 @@ from psycopg.rows import class_row
 
 from fleetagent.agent.subject import label_prefix
 from fleetagent.dev.apiserver import ApiError, ApiServer
+from fleetagent.dev.closing import Closing
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION, FleetAgent
 from fleetagent.errors import BadResource
@@ -138,7 +138,7 @@ class Sources:
     model_url: str
 
 
-class Reader:
+class Reader(Closing):
     """Looks again and again; what is down now is asked again at the next look."""
 
     def __init__(self, sources: Sources, agent: AgentKey, *, cluster: str) -> None:
@@ -174,14 +174,6 @@ class Reader:
         self._http.close()
         if self._database is not None:
             self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _read_agent(self) -> FleetAgent:
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{self._agent.namespace}/{PLURAL}/{self._agent.name}"

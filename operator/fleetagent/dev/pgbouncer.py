@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from fleetagent.dev.binaries import to_stderr
 from fleetagent.dev.cache import in_cache
+from fleetagent.dev.closing import Closing
 from fleetagent.dev.debs import unpacked, with_libraries
 from fleetagent.dev.loopback import HOST, on_a_free_port
 from fleetagent.dev.postgres import unprivileged_user
@@ -49,7 +49,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return in_cache(environ, "pgbouncer", which)
 
 
-class PgBouncer:
+class PgBouncer(Closing):
     """A running pgbouncer, for all databases of one server; a session of Postgres is lent for one transaction."""
 
     def __init__(self, servers: Servers, port: int, behind: Mapping[str, str]) -> None:
@@ -91,14 +91,6 @@ class PgBouncer:
     def close(self) -> None:
         """End it and remove its folder; harmless when done twice."""
         self._servers.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _answers(self) -> bool:
         try:

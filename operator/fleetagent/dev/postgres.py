@@ -9,12 +9,12 @@ import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psycopg
 from psycopg import sql
 
+from fleetagent.dev.closing import Closing
 from fleetagent.dev.loopback import HOST, on_a_free_port
 from fleetagent.dev.servers import Servers
 from fleetagent.errors import CannotStart
@@ -40,7 +40,7 @@ SETTINGS = {
 }
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(Closing):
     """A server with an empty database `postgres`, reached over loopback with a password of its own."""
 
     def __init__(self, servers: Servers, port: int, password: str) -> None:
@@ -91,14 +91,6 @@ class EmbeddedPostgres:
     def close(self) -> None:
         """End the server and remove its folder; harmless when done twice."""
         self._servers.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _execute(self, statement: sql.Composed) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:

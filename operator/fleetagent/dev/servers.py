@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fleetagent.dev import keeper
+from fleetagent.dev.closing import Closing
 from fleetagent.errors import CannotStart
 
 POLL_S = 0.02
@@ -30,7 +30,7 @@ class PortTaken(CannotStart):
     """Somebody else was faster: try the next port."""
 
 
-class Servers:
+class Servers(Closing):
     """A folder and the servers that live in it; `close`, or the death of this process, ends both."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
@@ -121,14 +121,6 @@ class Servers:
         if self._process.stdout is not None:
             self._process.stdout.close()
         shutil.rmtree(self.folder, ignore_errors=True)  # in case the keeper was killed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _order(self, do: str, name: str, **details: Any) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
