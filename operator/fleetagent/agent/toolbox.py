@@ -18,7 +18,7 @@ class Toolbox:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self.schemas = tuple(tool.schema() for tool in tools)
+        self.schemas = tuple(tool.schema for tool in tools)
 
     async def answer(self, desk: Desk, call: Call) -> str:
         """The tool's result as compact JSON, or an error that says what to do instead."""

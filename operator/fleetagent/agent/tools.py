@@ -5,6 +5,7 @@ Names and shapes are promises: prompts, simulated models and people's notes rely
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -78,7 +79,7 @@ class AlertArguments(Arguments):
     message: str = Field(min_length=1, max_length=500, description="what a person should know and do")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tool:
     """One tool as the model sees it, and the function that answers."""
 
@@ -88,6 +89,7 @@ class Tool:
     answer: Callable[[Desk, Any, str], Awaitable[JsonObject]]
     """Called with the desk, the valid arguments and the call's id."""
 
+    @cached_property
     def schema(self) -> JsonObject:
         """The tool in chat-completions form, the same bytes each time."""
         parameters = self.arguments.model_json_schema()
@@ -102,7 +104,7 @@ class Tool:
 
     def read(self, given: JsonObject) -> Arguments:
         """The valid arguments. `ValueError`, a sentence that names the argument, for anything else."""
-        function = self.schema()["function"]
+        function = self.schema["function"]
         fitted = as_declared(given, function)
         unknown = unknown_names(fitted, function)
         if unknown and self.arguments.model_config.get("extra") == "forbid":

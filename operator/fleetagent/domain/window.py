@@ -132,8 +132,7 @@ class Calibration:
 
     def at_most(self, estimate_now: int) -> int:
         """What a server will hardly exceed, when nothing of the prompt was counted yet."""
-        ratio = self.ratio * (1 + _DOUBT) if self.samples else HIGHEST_RATIO
-        return math.ceil(estimate_now * ratio)
+        return self._likely_most(estimate_now) if self.samples else math.ceil(estimate_now * HIGHEST_RATIO)
 
     def doubt(self, estimate_now: int, anchor: Anchor | None = None, *, exchanged: int = 0, frames: int = 0) -> int:
         """How many tokens more than projected it may be, for all we know: what was never counted is uncertain.
@@ -142,10 +141,12 @@ class Calibration:
         what a template writes around each is anybody's guess.
         """
         if anchor is None:
-            likely_most = estimate_now * self.ratio * (1 + _DOUBT)
-            return max(math.ceil(likely_most) - self.project(estimate_now), 0)
+            return max(self._likely_most(estimate_now) - self.project(estimate_now), 0)
         uncounted = abs(estimate_now - anchor.estimated) + exchanged
         return math.ceil((uncounted * _DOUBT + frames * _FRAME_DOUBT) * self.of_a_tail)
+
+    def _likely_most(self, estimate_now: int) -> int:
+        return math.ceil(estimate_now * self.ratio * (1 + _DOUBT))
 
 
 def _moved(average: float, seen: float, weight: float) -> float:
