@@ -15,10 +15,11 @@ from fleetagent.agent.effects import Effects
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.model import ModelRequest, Reply
 from fleetagent.domain.observation import Observation
-from fleetagent.domain.records import LaunchIntent, Lease, Outcome, Pulse
+from fleetagent.domain.records import Lease, Outcome, Pulse
 from fleetagent.domain.schedule import Trigger
 from support.counting_model import CountingModel
 from support.fakes import FakeWorlds, QuietCluster
+from support.ledger import an_intent
 from support.life import BUDGET_TOKENS, SPEC
 from support.manifests import a_fleet_agent
 from support.months import Beat, Chances, Months, a_summary, call_for
@@ -103,19 +104,12 @@ class LongSession:
         return self._seen, await self.process.ledger.pulse(subject.record.id, run_id, self.world.now)
 
     async def _launched(self, desk: Desk, call_id: str, machine: str) -> None:
-        intent = LaunchIntent(
+        intent = an_intent(
             intent_key=f"{desk.run.run_id}:{call_id}",
-            by="model",
             label=f"fa/bench/{machine}",
-            args={"offer_id": "7000", "reason": "as planned"},
             machine_id=f"m{machine}",
-            gpu_name="RTX 5090",
-            num_gpus=1,
-            cpu_ram_gb=768.0,
-            cpu_cores=64.0,
             usd_per_hour=Decimal("0.50"),
             expected_rate=100.0,
-            min_rate=0,
             worker_token_hash=machine,
         )
         ledger = desk.services.ledger

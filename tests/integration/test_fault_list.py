@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from fleetagent.adapters.model.client import model_http_client
 from fleetagent.domain.records import Outcome
 from fleetagent.sim.model.faults import CATALOGUE
-from support.fault_list import KEY, Lived, Patient, spelled
+from support.fault_list import KEY, Lived, Patient, a_patient, spelled
 from support.servers import Model, a_model
-from support.stores import a_process
 
 ROWS = {f"A{n}" for n in range(1, 44)} | {"A19b", "A19c", "A29b", "A29c", "A29d", "A29e"}
 BODIES = {"B13", "B15", "B31", "B32", "B34", "B35", "B36", "B38", "B49"}
@@ -185,10 +183,8 @@ def server() -> Iterator[Model]:
 
 @pytest.fixture
 async def patient(database_url: str, server: Model) -> AsyncIterator[Patient]:
-    http: Any = model_http_client()
-    async with a_process(database_url) as process:
-        yield Patient(process, server, http)
-    await http.aclose()
+    async with a_patient(database_url, server) as one:
+        yield one
 
 
 def test_every_row_of_the_fault_list_is_in_the_catalogue() -> None:

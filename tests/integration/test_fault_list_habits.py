@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from fleetagent.adapters.model.client import model_http_client
 from fleetagent.domain.records import Outcome
 from fleetagent.sim.model.faults import CATALOGUE
 from fleetagent.sim.model.personality import PERSONALITIES
-from support.fault_list import KEY, SPEC, Patient
+from support.fault_list import KEY, SPEC, Patient, a_patient
 from support.manifests import merged
 from support.servers import Model, a_model
-from support.stores import a_process
 
 SMALL = merged(SPEC, {"context": {"tokenBudget": 5_000}, "model": {"maxOutputTokens": 512}})
 MOST_RUNS = 30
@@ -29,10 +27,8 @@ def server() -> Iterator[Model]:
 
 @pytest.fixture
 async def patient(database_url: str, server: Model) -> AsyncIterator[Patient]:
-    http: Any = model_http_client()
-    async with a_process(database_url) as process:
-        yield Patient(process, server, http)
-    await http.aclose()
+    async with a_patient(database_url, server) as one:
+        yield one
     server.put("config", {"personality": "strict", "counts_more": 1.0, "context_window": 32_768})
 
 

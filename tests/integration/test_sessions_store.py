@@ -3,34 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 
 from fleetagent.adapters.postgres.tables import instances
 from fleetagent.adapters.postgres.worker_tokens import token_hash
 from fleetagent.adapters.postgres.workers import PostgresWorkers
-from fleetagent.domain.records import LaunchIntent
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
+from support.ledger import an_intent
 from support.stores import NOON, Process, a_process
 
 MINUTE = timedelta(minutes=1)
-INTENT = LaunchIntent(
-    intent_key="1:1:call",
-    by="model",
-    label="fa/abc/1",
-    args={},
-    machine_id="7",
-    gpu_name="RTX 5090",
-    num_gpus=1,
-    cpu_ram_gb=256.0,
-    cpu_cores=32.0,
-    usd_per_hour=Decimal("0.5"),
-    expected_rate=60.0,
-    min_rate=0,
-    worker_token_hash=token_hash("secret"),
-)
+INTENT = an_intent(worker_token_hash=token_hash("secret"))
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -9,7 +11,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from fleetagent.adapters.model.client import OpenAIModel
+from fleetagent.adapters.model.client import OpenAIModel, model_http_client
 from fleetagent.adapters.model.gate import Gate
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import TOOLS, Arguments, Tool
@@ -21,6 +23,8 @@ from fleetagent.domain.strict import violations
 from fleetagent.ports.world import MayBegin, at_once
 from support.fleets import an_offer
 from support.on_postgres import OnPostgres, SkippedTime
+from support.servers import Model
+from support.stores import a_process
 
 KEY = "sk-0123456789-secret/+="
 INTERVAL_SECONDS = 300.0
@@ -209,3 +213,10 @@ class Lived:
 def spelled(secret: str) -> tuple[str, ...]:
     """A secret as it may be written: as it is, in a URL, in JSON."""
     return secret, quote(secret), quote(secret, safe=""), json.dumps(secret)[1:-1].replace("/", "\\/")
+
+
+@asynccontextmanager
+async def a_patient(database_url: str, server: Model) -> AsyncIterator[Patient]:
+    """One who has not lived through anything yet."""
+    async with a_process(database_url) as process, model_http_client() as http:
+        yield Patient(process, server, http)
