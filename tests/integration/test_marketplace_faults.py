@@ -86,9 +86,11 @@ async def test_a_create_takes_effect_though_the_connection_breaks() -> None:
         ("no_such_ask_404", 404, "invalid_args"),
         ("no_such_ask_410", 410, "no_such_ask"),
         ("no_such_ask_400", 400, "no_such_ask"),
+        ("no_such_ask_409", 409, "no_such_ask"),
+        ("no_such_ask_200", 200, "no_such_ask"),
     ],
 )
-async def test_an_offer_is_gone_in_three_forms(fault: str, status: int, code: str) -> None:
+async def test_an_offer_is_gone_in_many_forms(fault: str, status: int, code: str) -> None:
     async with a_market() as renter:
         await renter.faults({"create": fault})
         response = await renter.create()
@@ -192,3 +194,137 @@ async def test_a_bad_fault_is_a_sentence_and_changes_nothing() -> None:
         assert "list knows no fault 'explode'" in bad.json()["error"]
         assert [switch["kind"] for switch in shown["list"]] == ["empty_list"]
         assert cleared["list"] == []
+
+
+async def test_a_create_takes_effect_minutes_after_its_answer() -> None:
+    async with a_market() as renter:
+        await renter.faults({"create": {"kind": "created_late", "seconds": 600, "times": 1}})
+        response = await renter.create()
+        before = await renter.ids()
+        await renter.advance(590)
+        still = await renter.ids()
+        await renter.advance(10)
+        (row,) = (await renter.listing())["instances"]
+
+        assert (response.status_code, before, still) == (504, [], [])
+        assert row["label"] == "fa/x/1"
+
+
+async def test_a_listing_lacks_one_machine_in_every_third_answer_and_says_nothing_of_it() -> None:
+    async with a_market() as renter:
+        made = [(await renter.http.post("/_sim/machines", json={})).json()["id"] for _ in range(4)]
+        await renter.faults({"list": {"kind": "one_missing", "every": 3}})
+        seen = [await renter.listing() for _ in range(6)]
+
+        assert [len(page["instances"]) for page in seen] == [4, 4, 3, 4, 4, 3]
+        assert [page["total_instances"] for page in seen] == [4, 4, 3, 4, 4, 3]
+        assert {row["id"] for page in seen for row in page["instances"]} == set(made)
+
+
+async def test_one_call_alone_is_refused_for_a_time_in_plain_text() -> None:
+    async with a_market() as renter:
+        await renter.faults({"list": {"kind": "rate_429", "for_seconds": 0.5, "retry_after_seconds": 7}})
+        refused = await renter.http.get("/api/v1/instances/")
+        other = await renter.http.get("/api/v0/users/current/")
+
+        async def over() -> bool:
+            return (await renter.http.get("/api/v1/instances/")).status_code == 200
+
+        await until(over)
+        assert (refused.status_code, refused.text, refused.headers["retry-after"]) == (
+            429,
+            "API requests too frequent",
+            "7",
+        )
+        assert refused.headers["content-type"].startswith("text/plain")
+        assert other.status_code == 200
+
+
+@pytest.mark.parametrize(("fault", "live"), [("timeout", 0), ("done_then_timeout", 1)])
+async def test_a_call_times_out_before_or_after_its_effect(fault: str, live: int) -> None:
+    async with a_market() as renter:
+        await renter.faults({"create": {"kind": fault, "seconds": 0.1}})
+        response = await renter.create()
+
+        assert response.status_code == 504
+        assert (await renter.state())["live"] == live
+
+
+@pytest.mark.parametrize(("fault", "field"), [("dearer", "dph_base"), ("other_gpu", "gpu_name")])
+async def test_a_machine_can_be_another_than_the_one_that_was_ordered(fault: str, field: str) -> None:
+    async with a_market() as renter:
+        offer = await renter.offer()
+        await renter.faults({"create": {"kind": fault}})
+        contract = await renter.rent(ask=offer["id"])
+        row = await renter.one(contract)
+
+        assert row is not None
+        assert row[field] != offer[field]
+
+
+async def test_offers_can_cost_more_than_a_moment_ago() -> None:
+    async with a_market(moving=False) as renter:
+        offer = await renter.offer()
+        await renter.faults({"search": "dearer"})
+        again = (
+            await renter.http.post("/api/v0/bundles/", json=CHEAPEST | {"ask_contract_id": {"eq": offer["id"]}})
+        ).json()
+
+        assert again["offers"][0]["dph_base"] == pytest.approx(1.5 * offer["dph_base"], abs=1e-3)
+
+
+@pytest.mark.parametrize("call", ["search", "list", "show"])
+async def test_hosts_can_say_hostile_things_and_numbers_can_be_none(call: str) -> None:
+    async with a_market() as renter:
+        contract = await renter.rent()
+        seen = {}
+        for kind in ("hostile", "odd_numbers"):
+            await renter.faults({call: kind})
+            path = {"search": "/api/v0/bundles", "list": "/api/v1/instances/", "show": f"/api/v0/instances/{contract}/"}
+            seen[kind] = (await renter.http.get(path[call])).text
+
+        assert "<|im_start|>" in seen["hostile"]
+        assert "NaN" in seen["odd_numbers"]
+
+
+async def test_every_row_can_show_fields_that_nobody_knows() -> None:
+    async with a_market() as renter:
+        await renter.rent()
+        await renter.faults({"rows": {"offers": {"colour": "red"}, "instances": {"dph_total": None}}})
+        (row,) = (await renter.listing())["instances"]
+
+        assert (await renter.offer())["colour"] == "red"
+        assert row["dph_total"] is None
+
+
+async def test_a_changed_label_is_read_late() -> None:
+    async with a_market() as renter:
+        contract = await renter.rent(label="old")
+        await renter.faults({"read_lag": {"label_seconds": 3600}})
+        await renter.http.put(f"/api/v0/instances/{contract}/", json={"label": "new"})
+        row = await renter.one(contract)
+
+        assert row is not None
+        assert row["label"] == "old"
+        assert (await renter.state())["machines"][0]["label"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "start"),
+    [
+        ("bad_key", 404, '{"success":false,"error":"auth_error"'),
+        ("http_403", 403, '{"success":false,"error":"forbidden"'),
+        ("html_200", 200, "<!doctype html>"),
+        ("truncated", 200, '{"success": true, "instances": [{"id"'),
+        ("success_false", 200, '{"success":false'),
+        ("rate_429_json", 429, '{"success":false,"error":"rate_limit_exceeded"'),
+    ],
+)
+async def test_any_call_can_be_answered_with_nonsense(fault: str, status: int, start: str) -> None:
+    async with a_market() as renter:
+        for call, path in (("list", "/api/v1/instances/"), ("account", "/api/v0/users/current/")):
+            await renter.faults({call: fault})
+            response = await renter.http.get(path)
+
+            assert response.status_code == status
+            assert response.text.startswith(start)

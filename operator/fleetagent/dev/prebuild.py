@@ -7,6 +7,7 @@ import sys
 
 from fleetagent.dev.binaries import find_binaries
 from fleetagent.dev.helm import find_helm
+from fleetagent.dev.official_client import find_official_client
 from fleetagent.dev.pgbouncer import find_pgbouncer
 from fleetagent.errors import CannotStart
 
@@ -15,5 +16,6 @@ if __name__ == "__main__":
         find_binaries()
         find_helm()
         find_pgbouncer()
+        find_official_client()
     except CannotStart as reason:
         sys.exit(f"error: {reason}")

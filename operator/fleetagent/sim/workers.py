@@ -42,6 +42,8 @@ class Worker:
     parameters_s: float
     benchmark_s: float
     sleep: Callable[[float], Awaitable[None]]
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Between two tries of one report, in seconds of the wall clock: it protects a real server."""
     log: WorkerLog = field(default_factory=WorkerLog)
     repeats: bool = False
     """Say everything twice, as a worker does that has lost the first answer."""
@@ -78,7 +80,7 @@ class Worker:
         return await self._tell_until_heard(call, body) if self.repeats else answer
 
     async def _tell_until_heard(self, call: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one report. Pauses are of the wall clock: they protect a real server."""
+        """The answer to one report."""
         pause_s = FIRST_PAUSE_S
         while True:
             self.log.calls += 1
@@ -96,7 +98,7 @@ class Worker:
                 self.log.last_error = f"{call}: {response.status_code} {response.text[:200]}"
                 if response.status_code != 429 and response.status_code < 500:
                     raise WorkerRefusedError(self.log.last_error)
-            await asyncio.sleep(pause_s)
+            await self.pause(pause_s)
             pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
 
 

@@ -1,9 +1,13 @@
+import re
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from fleetagent.sim.marketplace.draws import Draws
-from fleetagent.sim.marketplace.errors import TooOften
+from fleetagent.sim.marketplace.errors import Refused, TooOften
 from fleetagent.sim.marketplace.faults import FaultBoard
+from fleetagent.sim.marketplace.kinds import KINDS
 from fleetagent.sim.marketplace.pacing import Pacer
 
 
@@ -66,42 +70,65 @@ def test_only_an_unreliable_market_fails_by_chance_and_seldom() -> None:
 
 def test_calls_below_the_interval_are_refused_per_account_and_call() -> None:
     pacer = Pacer(enabled=True, searches_per_day=None)
-    pacer.admit(1, "list", 100.0)
-    pacer.admit(2, "list", 100.1)
-    pacer.admit(1, "destroy", 100.1)
+    pacer.admit("1", "list", 100.0)
+    pacer.admit("2", "list", 100.1)
+    pacer.admit("1", "destroy", 100.1)
 
     with pytest.raises(TooOften, match="too frequent"):
-        pacer.admit(1, "list", 100.5)
-    pacer.admit(1, "list", 101.0)
+        pacer.admit("1", "list", 100.5)
+    pacer.admit("1", "list", 101.0)
 
 
 def test_an_early_create_puts_the_next_one_off_by_a_penalty() -> None:
     pacer = Pacer(enabled=True, searches_per_day=None)
-    pacer.admit(1, "create", 100.0)
+    pacer.admit("1", "create", 100.0)
 
     with pytest.raises(TooOften) as refusal:
-        pacer.admit(1, "create", 101.0)
+        pacer.admit("1", "create", 101.0)
 
     assert refusal.value.retry_after_s == pytest.approx(12.0)
     with pytest.raises(TooOften):
-        pacer.admit(1, "create", 106.0)
+        pacer.admit("1", "create", 106.0)
 
 
 def test_ten_searches_a_minute_pass_and_the_daily_quota_ends_them() -> None:
     pacer = Pacer(enabled=True, searches_per_day=12)
     for n in range(10):
-        pacer.admit(1, "search", 100.0 + n)
+        pacer.admit("1", "search", 100.0 + n)
 
     with pytest.raises(TooOften, match="too frequent"):
-        pacer.admit(1, "search", 110.0)
-    pacer.admit(1, "search", 160.0)
-    with pytest.raises(TooOften, match="search_quota_exceeded"):
-        pacer.admit(1, "search", 1000.0)
+        pacer.admit("1", "search", 110.0)
+    pacer.admit("1", "search", 160.0)
+    with pytest.raises(Refused) as refusal:
+        pacer.admit("1", "search", 1000.0)
+    assert refusal.value.body["error"] == "search_quota_exceeded"
+    assert refusal.value.headers == {"X-RateLimit-Reset": "86400"}
 
 
 def test_a_market_without_limits_lets_everything_pass() -> None:
     pacer = Pacer(enabled=False, searches_per_day=None)
 
     for _ in range(100):
-        pacer.admit(1, "create", 100.0)
-        pacer.admit(1, "search", 100.0)
+        pacer.admit("1", "create", 100.0)
+        pacer.admit("1", "search", 100.0)
+
+
+def test_every_fault_is_explained_where_people_look_for_it() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "play-market-faults.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"`(\w+)`", page))
+    named = {f"no_such_ask{word}" for word in words if word.startswith("_")} | words
+
+    assert {name for kinds in KINDS.values() for name in kinds} - named == set()
+    assert set(KINDS) - named == set()
+
+
+def test_a_switch_ends_with_its_time_and_may_spoil_only_some_calls() -> None:
+    now = [100.0]
+    faults = {"list": {"kind": "html", "for_seconds": 60}, "show": {"kind": "html", "every": 3}}
+    board = FaultBoard(Draws(7), reliable=True, initial=faults, wall=lambda: now[0])
+    during = taken(board, "list", 2)
+    now[0] = 160.0
+
+    assert during == ["html", "html"]
+    assert taken(board, "list", 2) == [None, None]
+    assert taken(board, "show", 6) == [None, None, "html", None, None, "html"]

@@ -1,197 +1,135 @@
-"""The paths of vast.ai's API: each call is let in, may meet its fault, and is handed to the market."""
+"""The paths of vast.ai's API, and the calls that are about offers and the account.
 
-import asyncio
+Paths end in a slash, as the real ones do; those that the official client calls without one are there twice.
+"""
+
 import hashlib
-import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fleetagent.sim.marketplace import answers
+from fleetagent.sim.marketplace import answers, contracts
+from fleetagent.sim.marketplace.calls import Call, Gate, object_in
 from fleetagent.sim.marketplace.errors import (
-    Refused,
-    TooOften,
-    bad_key,
-    deprecated_list,
     insufficient_credit,
     invalid_args,
     no_such_ask,
+    search_quota_exceeded,
+    spend_rate_limit,
 )
-from fleetagent.sim.marketplace.listing import page
-from fleetagent.sim.marketplace.machines import Machine, instance_row
-from fleetagent.sim.marketplace.market import Account, Market
-from fleetagent.sim.marketplace.offers import Row
-from fleetagent.sim.marketplace.pacing import Pacer
+from fleetagent.sim.marketplace.logs import Logs
+from fleetagent.sim.marketplace.market import Market
+from fleetagent.sim.marketplace.pacing import DAY_S
 
-SLOW_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call by an account, with the name of the fault that it meets (or none)."""
-
-    request: Request
-    account: Account
-    fault: str
-
-    @property
-    def id(self) -> int:
-        """The offer or instance in the path."""
-        return int(self.request.path_params["id"])
-
-    async def body(self) -> dict[str, Any]:
-        """The JSON object that was sent; an empty body is an empty object."""
-        try:
-            body = json.loads(await self.request.body() or b"{}")
-        except ValueError:
-            raise invalid_args("the body is not JSON") from None
-        if not isinstance(body, dict):
-            raise invalid_args("the body must be a JSON object")
-        return body
+LATE_S = 600.0
+GONE = ("404", "410", "400", "409", "200")
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+def routes(market: Market) -> list[Route]:
+    """Every path of the market, and where the logs are fetched, which is no path of the API."""
+    gate, logs = Gate(market), Logs(market)
+    v0, instances, one = "/api/v0", "/api/v0/instances", "/api/v0/instances/{id:int}/"
+    return [
+        gate.route(f"{v0}/bundles/", "POST", "search", search),
+        gate.route(f"{v0}/bundles/", "GET", "search", search_by_query),
+        gate.route(f"{v0}/bundles", "GET", "search", search_by_query),
+        gate.route(f"{v0}/search/asks/", "PUT", "search", search_asks),
+        gate.route(f"{v0}/asks/bulk/", "POST", "create_many", create_many),
+        gate.route(f"{v0}/asks/{{id:int}}/", "PUT", "create", create),
+        gate.route(f"{v0}/users/current/", "GET", "account", account),
+        gate.route(f"{v0}/users/current", "GET", "account", account),
+        gate.route("/api/v1/instances/", "GET", "list", contracts.listing),
+        gate.route(f"{instances}/", "GET", "old_list", contracts.old_listing),
+        gate.route(f"{instances}/", "PUT", "update", contracts.update_many),
+        gate.route(f"{instances}/", "DELETE", "destroy_many", contracts.destroy_many),
+        gate.route(f"{instances}/start", "POST", "start_many", contracts.start_many),
+        gate.route(f"{instances}/start/", "POST", "start_many", contracts.start_many),
+        gate.route(f"{instances}/filters/", "GET", "filters", contracts.filters),
+        gate.route(f"{instances}/reboot/{{id:int}}/", "PUT", "reboot", contracts.reboot),
+        gate.route(f"{instances}/recycle/{{id:int}}/", "PUT", "reboot", contracts.recycle),
+        gate.route(f"{instances}/pending-price-increases/", "GET", "price_rises", contracts.price_rises),
+        gate.route(f"{instances}/accept-price-increase/", "PUT", "price_answer", contracts.accept_price),
+        gate.route(f"{instances}/reject-price-increase/", "PUT", "price_answer", contracts.reject_price),
+        gate.route(f"{instances}/request_logs/{{id:int}}", "PUT", "logs", logs.request),
+        gate.route(f"{instances}/request_logs/{{id:int}}/", "PUT", "logs", logs.request),
+        Route("/storage/{token}.log", logs.fetch, methods=["GET"]),
+        gate.route(one, "GET", "show", contracts.show),
+        gate.route(one, "PUT", "update", contracts.update),
+        gate.route(one, "DELETE", "destroy", contracts.destroy),
+    ]
 
 
-class Api:
-    """vast.ai's endpoints over one market."""
+async def search(call: Call) -> Response:
+    """`POST /bundles/`."""
+    return _offers(call, await call.body())
 
-    def __init__(self, market: Market) -> None:
-        self._market = market
-        self._pacer = Pacer(enabled=market.config.rate_limits, searches_per_day=market.config.searches_per_day)
 
-    def routes(self) -> list[Route]:
-        """Paths end in a slash, as the real ones do."""
-        one = "/api/v0/instances/{id:int}/"
-        return [
-            self._route("/api/v0/bundles/", "POST", "search", self._search),
-            self._route("/api/v0/asks/{id:int}/", "PUT", "create", self._create),
-            self._route("/api/v1/instances/", "GET", "list", self._list),
-            self._route("/api/v0/instances/", "GET", "old_list", self._old_list),
-            self._route(one, "GET", "show", self._show),
-            self._route(one, "PUT", "update", self._update),
-            self._route(one, "DELETE", "destroy", self._destroy),
-            self._route("/api/v0/users/current/", "GET", "account", self._account),
-        ]
+async def search_by_query(call: Call) -> Response:
+    """`GET /bundles?q=<json>`."""
+    return _offers(call, object_in(call.request.query_params.get("q", "{}")))
 
-    def _route(self, path: str, method: str, name: str, handler: Handler) -> Route:
-        async def endpoint(request: Request) -> Response:
-            try:
-                return await self._admitted(request, name, handler)
-            except Refused as refusal:
-                return JSONResponse(refusal.body, refusal.status)
-            except TooOften as too_often:
-                return self._too_often(too_often)
 
-        return Route(path, endpoint, methods=[method])
+async def search_asks(call: Call) -> Response:
+    """`PUT /search/asks/`: the same query, one level down."""
+    query = (await call.body()).get("q", {})
+    if not isinstance(query, dict):
+        raise invalid_args("q must be a JSON object")
+    return _offers(call, query)
 
-    async def _admitted(self, request: Request, name: str, handler: Handler) -> Response:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            raise bad_key()
-        account = self._market.account(key.strip())
-        self._market.calls[name] += 1
-        self._pacer.admit(account.id, name, self._market.clock.wall())
-        fault = self._market.board.take(name)
-        kind = fault.kind if fault is not None else ""
-        seconds = fault.seconds if fault is not None else None
-        early = await answers.instead(kind, seconds)
-        if early is not None:
-            return early
-        answer = await handler(Call(request, account, kind))
-        if kind == "slow":  # what was asked for has happened; only the answer is late
-            await asyncio.sleep(SLOW_S if seconds is None else seconds)
-        return answer
 
-    def _too_often(self, refusal: TooOften) -> Response:
-        headers = {"Retry-After": str(int(refusal.retry_after_s) + 1)} if self._market.config.retry_after else None
-        return PlainTextResponse(refusal.text, 429, headers=headers)
+def _offers(call: Call, query: dict[str, object]) -> Response:
+    if call.fault == "quota":
+        raise search_quota_exceeded((call.market.clock.wall() // DAY_S + 1) * DAY_S)
+    rows = call.market.search(
+        query, filtered=call.fault != "ignores_filter", price_factor=1.5 if call.fault == "dearer" else 1.0
+    )
+    return answers.LooseJSONResponse({"offers": [] if call.fault == "no_offers" else call.shown(rows, offers=True)})
 
-    async def _search(self, call: Call) -> Response:
-        offers = self._market.search(await call.body(), filtered=call.fault != "ignores_filter")
-        return JSONResponse({"offers": [] if call.fault == "no_offers" else offers})
 
-    async def _create(self, call: Call) -> Response:
-        body = await call.body()
-        match call.fault:
-            case "no_such_ask_404" | "no_such_ask_410" | "no_such_ask_400":
-                raise no_such_ask(call.id, ("404", "410", "400").index(call.fault[-3:]))
-            case "insufficient_credit":
-                raise insufficient_credit()
-            case _:
-                machine = self._market.create(
-                    call.account, call.id, body, price_factor=1.5 if call.fault == "dearer" else 1.0
-                )
-        match call.fault:
-            case "created_then_504":
-                return HTMLResponse(answers.GATEWAY_TIMEOUT, 504)
-            case "created_then_reset":
-                call.request.state.reset_connection()
-                return Response()  # nobody is left to read it
-            case "created_then_no_id":
-                return JSONResponse({"success": True})
-            case "created_then_error_with_id":
-                return JSONResponse(
-                    {"success": False, "error": "start_failed", "msg": "could not start", "new_contract": machine.id},
-                    400,
-                )
-            case _:
-                key = hashlib.sha256(f"instance {machine.id}".encode()).hexdigest()
-                return JSONResponse({"success": True, "new_contract": machine.id, "instance_api_key": key})
+async def create(call: Call) -> Response:
+    """`PUT /asks/{id}/`."""
+    body = await call.body()
+    match call.fault:
+        case "no_such_ask_404" | "no_such_ask_410" | "no_such_ask_400" | "no_such_ask_409" | "no_such_ask_200":
+            raise no_such_ask(call.id, GONE.index(call.fault[-3:]))
+        case "insufficient_credit":
+            raise insufficient_credit()
+        case "spend_rate_limit":
+            raise spend_rate_limit()
+        case _:
+            pass
+    late_s = LATE_S if call.switch.seconds is None else call.switch.seconds
+    machine = call.market.create(
+        call.account,
+        call.id,
+        body,
+        price_factor=1.5 if call.fault == "dearer" else 1.0,
+        other_gpu=call.fault == "other_gpu",
+        late_s=late_s if call.fault == "created_late" else 0.0,
+    )
+    match call.fault:
+        case "created_then_504" | "created_late":
+            return answers.gateway_timeout()
+        case "created_then_reset":
+            return call.reset()
+        case "created_then_no_id":
+            return JSONResponse({"success": True})
+        case "created_then_error_with_id":
+            failed = {"success": False, "error": "start_failed", "msg": "could not start", "new_contract": machine.id}
+            return JSONResponse(failed, 400)
+        case _:
+            key = hashlib.sha256(f"instance {machine.id}".encode()).hexdigest()
+            return JSONResponse({"success": True, "new_contract": machine.id, "instance_api_key": key})
 
-    async def _list(self, call: Call) -> Response:
-        machines = self._market.visible(call.account)
-        match call.fault:
-            case "http_410":
-                raise deprecated_list()
-            case "deprecated_200":
-                return JSONResponse(deprecated_list().body)
-            case "null_instances":
-                return JSONResponse({"success": True, "instances": None})
-            case "empty_list":
-                machines = []
-            case "partial":
-                machines = machines[1:]
-            case _:
-                pass
-        found = page([self._row(machine) for machine in machines], call.request.query_params)
-        if call.fault == "half_page":
-            half = found["instances"][: len(found["instances"]) // 2]
-            found |= {"instances": half, "instances_found": len(half), "next_token": None}
-        return JSONResponse(found)
 
-    async def _old_list(self, _call: Call) -> Response:
-        raise deprecated_list()
+async def create_many(_call: Call) -> Response:
+    """`POST /asks/bulk/`: one order would make many machines with one label, so nobody here may use it."""
+    raise invalid_args("this simulator creates one machine a call: PUT /api/v0/asks/{id}/")
 
-    async def _show(self, call: Call) -> Response:
-        shown = [
-            machine
-            for machine in self._market.visible(call.account)
-            if machine.id == call.id and call.fault != "null_instance"
-        ]
-        return JSONResponse({"instances": self._row(shown[0]) if shown else None})
 
-    async def _update(self, call: Call) -> Response:
-        body = await call.body()
-        if call.fault != "ignored":
-            self._market.update(call.account, call.id, body)
-        return JSONResponse({"success": True, "msg": "instance updated"})
-
-    async def _destroy(self, call: Call) -> Response:
-        await call.body()
-        if call.fault != "ignored":
-            self._market.destroy(call.account, call.id)
-        if call.fault == "destroyed_then_504":
-            return HTMLResponse(answers.GATEWAY_TIMEOUT, 504)
-        return JSONResponse({"success": True})
-
-    async def _account(self, call: Call) -> Response:
-        number = call.account.id + (1_000 if call.fault == "other_account" else 0)
-        return JSONResponse(answers.account(number, round(self._market.credit_usd(call.account), 6)))
-
-    def _row(self, machine: Machine) -> Row:
-        return instance_row(machine, market_s=self._market.clock.market(), wall_s=self._market.clock.wall())
+async def account(call: Call) -> Response:
+    """`GET /users/current/`."""
+    number = call.account.id + (1_000 if call.fault == "other_account" else 0)
+    credit = call.market.credit_usd(call.account)
+    spent = call.market.granted_usd[call.account.id] - credit
+    return JSONResponse(answers.account(number, round(credit, 6), round(spent, 6)))

@@ -28,12 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY[,KEY…]",
         help="each key is an account",
     )
+    parser.add_argument("--same-account", action="store_true", help="all keys belong to one account")
+    parser.add_argument(
+        "--credit", type=float, default=DEFAULTS.credit_usd, metavar="USD", help="what each account starts with"
+    )
     parser.add_argument(
         "--offers", type=int, default=DEFAULTS.offers, help="offers that pass the example filter at the start"
     )
     parser.add_argument("--reliable", action="store_true", help="no failures, no lost races, no API errors")
     parser.add_argument("--still", action="store_true", help="prices and offers do not move")
     parser.add_argument("--rate-limits", action="store_true", help="answer 429 to calls that come too often")
+    parser.add_argument("--retry-after", action="store_true", help="say in a 429 when to come again")
+    parser.add_argument("--searches-per-day", type=int, metavar="N", help="the daily search quota; without: none")
     parser.add_argument(
         "--worker-url-env",
         default=DEFAULTS.worker_url_env,
@@ -54,10 +60,14 @@ def main(args: argparse.Namespace) -> int:
                 seed=args.seed,
                 time_scale=args.time_scale,
                 api_keys=args.api_key,
+                same_account=args.same_account,
+                credit_usd=args.credit,
                 offers=args.offers,
                 reliable=args.reliable,
                 moving=not args.still,
                 rate_limits=args.rate_limits,
+                retry_after=args.retry_after,
+                searches_per_day=args.searches_per_day,
                 worker_url_env=args.worker_url_env,
                 faults=faults,
             )

@@ -16,7 +16,10 @@ class MarketplaceConfig:
     """Market seconds per second of the wall clock."""
 
     api_keys: tuple[str, ...] = ("sim-key",)
-    """Each key is an account of its own."""
+    """Each key is an account of its own…"""
+
+    same_account: bool = False
+    """…or all belong to one, as a person may have several."""
 
     offers: int = 60
     """How many offers pass the example filter of the docs at the start; half as many again do not."""
@@ -31,13 +34,13 @@ class MarketplaceConfig:
     """Answer 429 below the minimum interval of each call (wall clock)."""
 
     retry_after: bool = False
-    """Send `Retry-After` with a 429; the market itself is not consistent about it."""
+    """Send `Retry-After` with a 429; what is said of the real market differs."""
 
     searches_per_day: int | None = None
     """The daily search quota per account; None is no quota."""
 
     credit_usd: float = 500.0
-    """What each account starts with."""
+    """What each account starts with; when it is used up, the account's machines are stopped."""
 
     image_gb: float = 8.0
     """Size of every image that is pulled."""

@@ -1,15 +1,17 @@
-"""Gives every running machine its program, and takes it away when the machine stops.
+"""Gives every running machine its program, takes it away when the machine stops, and keeps the books meanwhile.
 
 One task per machine that has a worker URL in its environment.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Self
 
 import httpx
 
 from fleetagent.sim.marketplace import fate as fates
+from fleetagent.sim.marketplace.books import settle
 from fleetagent.sim.marketplace.faults import Switch
 from fleetagent.sim.marketplace.machines import Machine
 from fleetagent.sim.marketplace.market import Market
@@ -22,13 +24,14 @@ FOREVER_S = 86_400.0 * 365
 class Crew:
     """The programs of all machines. Use as a context manager: leaving it ends them."""
 
-    def __init__(self, market: Market) -> None:
+    def __init__(self, market: Market, http: httpx.AsyncClient) -> None:
         self._market = market
-        self._http = httpx.AsyncClient()
+        self._http = http
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._market.on_create = self._hire
+        self._spawn(self._keep_books(), "books")
         return self
 
     async def __aexit__(
@@ -37,26 +40,34 @@ class Crew:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._http.aclose()
 
     def _hire(self, machine: Machine) -> None:
         if machine.order.env.get(self._market.config.worker_url_env):
-            task = asyncio.create_task(self._tend(machine), name=f"machine {machine.id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._tend(machine), f"machine {machine.id}")
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> "asyncio.Task[None]":
+        task = self._market.clock.spawn(work, name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _keep_books(self) -> None:
+        """Money and contracts run out at their hour, although nobody calls."""
+        clock = self._market.clock
+        while True:
+            settle(self._market)
+            await clock.doze(min(self._market.books_due, clock.market() + FOREVER_S))
 
     async def _tend(self, machine: Machine) -> None:
         """Boot the program whenever the machine comes to run; a machine that returns boots it again."""
         while await self._until(machine, running=True):
             fault = self._market.board.take("worker")
-            boot = asyncio.create_task(self._boot(machine, fault))
-            try:
-                await self._until(machine, running=False)
-                if fault is not None and fault.kind == "late":
-                    await boot  # its reports come although the machine is gone
-            finally:
-                boot.cancel()
-                await asyncio.wait({boot})
+            boot = self._spawn(self._boot(machine, fault), f"program of {machine.id}")
+            await self._until(machine, running=False)
+            if fault is not None and fault.kind == "late":
+                continue  # its reports come although the machine is gone
+            boot.cancel()
+            await asyncio.wait({boot})
             if not boot.cancelled():
                 boot.result()
 
@@ -85,6 +96,7 @@ class Crew:
             parameters_s=fate.parameters_s,
             benchmark_s=fate.benchmark_s,
             sleep=self._market.clock.sleep,
+            pause=self._market.clock.pause,
             log=machine.worker,
             repeats=kind == "repeats",
         ).work()

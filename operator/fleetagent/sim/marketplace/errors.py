@@ -1,19 +1,21 @@
 """The market's refusals, in the shapes in which they come over the wire.
 
-Most bodies are `{"success": false, "error": code, "msg": text}`; a 429 is plain text. An offer that is gone has three
-forms.
+Most bodies are `{"success": false, "error": code, "msg": text}`; a 429 is plain text, but for the daily quota. An offer
+that is gone has three forms.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 
 class Refused(Exception):  # noqa: N818 - the market refuses; nothing is broken here
     """The market's answer is an error: status, code, text."""
 
-    def __init__(self, status: int, code: str, msg: str, **more: Any) -> None:
+    def __init__(self, status: int, code: str, msg: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"{status} {code}: {msg}")
         self.status = status
-        self.body: dict[str, Any] = {"success": False, "error": code, "msg": msg, **more}
+        self.body: dict[str, Any] = {"success": False, "error": code, "msg": msg}
+        self.headers = headers
 
 
 class TooOften(Exception):  # noqa: N818
@@ -45,20 +47,33 @@ def label_too_long(longest: int) -> Refused:
     return Refused(400, "label_too_long", f"label must be at most {longest} characters")
 
 
+def search_quota_exceeded(reset_wall_s: float) -> Refused:
+    """No more searches until midnight UTC."""
+    msg = "You have reached your daily search quota"
+    return Refused(429, "search_quota_exceeded", msg, {"X-RateLimit-Reset": str(int(reset_wall_s))})
+
+
 def insufficient_credit() -> Refused:
     """The account is out of money."""
     return Refused(400, "insufficient_credit", "Your account lacks credit; see the billing page.")
 
 
+def spend_rate_limit() -> Refused:
+    """A new account may not spend faster."""
+    return Refused(400, "spend_rate_limit", "Your account has reached its spend rate limit.")
+
+
 def no_such_ask(ask_id: int, form: int) -> Refused:
-    """The offer is gone: 404, 410 or 400, all three are met in practice."""
+    """The offer is gone: 404, 410 or 400 are met in practice, 409 and a 200 are feared."""
     msg = f"error 404/3603: no_such_ask Instance type by id {ask_id} is not available."
     forms = (
         Refused(404, "invalid_args", msg),
         Refused(410, "no_such_ask", f"Offer {ask_id} is no longer available"),
         Refused(400, "no_such_ask", msg),
+        Refused(409, "no_such_ask", msg),
+        Refused(200, "no_such_ask", msg),
     )
-    return forms[form % len(forms)]
+    return forms[form]
 
 
 def no_such_instance(contract_id: int) -> Refused:

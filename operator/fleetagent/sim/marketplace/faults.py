@@ -1,77 +1,77 @@
-"""Faults on demand: named switches per call, for the next n calls or until cleared, and read lags.
+"""Faults on demand: named switches per call, for the next n calls or until cleared, read lags, and fields that lie.
 
 The shape of `PUT /_sim/faults` (it replaces everything) and of a `--faults` file:
 
     {"list":   {"kind": "half_page", "times": 2},
      "create": [{"kind": "created_then_504", "times": 1}, {"kind": "slow"}],
      "search": "http_500",
-     "read_lag": {"create_seconds": 3, "destroy_seconds": 3, "label_seconds": 10}}
+     "read_lag": {"create_seconds": 3, "destroy_seconds": 3, "label_seconds": 10},
+     "rows": {"offers": {"geolocation": null}, "instances": {"colour": "red"}}}
 
-A bare name stays on until cleared; of several switches the first that has calls left is taken. `skip` lets so many
-calls pass first. Seconds are seconds of the wall clock.
+A bare name stays on until cleared; of several switches the first that applies is taken. Seconds are seconds of the wall
+clock, unless a kind says otherwise.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from fleetagent.sim.marketplace.draws import Draws
-
-PLAIN = frozenset({"http_500", "http_401", "html", "empty_string", "empty_object", "rate_429", "timeout", "slow"})
-"""Kinds that every call of the market knows. All but `slow` answer before anything happens."""
-
-KINDS: Mapping[str, frozenset[str]] = {
-    "search": PLAIN | {"ignores_filter", "no_offers"},
-    "create": PLAIN
-    | {
-        "created_then_504",
-        "created_then_reset",
-        "created_then_no_id",
-        "created_then_error_with_id",
-        "no_such_ask_404",
-        "no_such_ask_410",
-        "no_such_ask_400",
-        "insufficient_credit",
-        "dearer",
-    },
-    "list": PLAIN | {"http_410", "deprecated_200", "null_instances", "half_page", "partial", "empty_list"},
-    "show": PLAIN | {"null_instance"},
-    "update": PLAIN | {"ignored"},
-    "destroy": PLAIN | {"ignored", "destroyed_then_504"},
-    "account": PLAIN | {"other_account"},
-    "worker": frozenset({"silent", "weak", "repeats", "late"}),
-}
-"""What can go wrong with each call; `worker` is about the program of the next machines that boot."""
+from fleetagent.sim.marketplace.kinds import KINDS
 
 
-class Switch(BaseModel):
-    """One fault of one call."""
-
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class Switch(_Strict):
+    """One fault of one call."""
 
     kind: str
     times: int | None = Field(default=None, ge=1)
-    """None: until cleared."""
+    """How many calls it spoils. None: until cleared."""
     skip: int = Field(default=0, ge=0)
+    """How many calls pass first."""
+    every: int = Field(default=1, ge=1)
+    """It spoils each n-th call only."""
+    for_seconds: float | None = Field(default=None, gt=0)
+    """It ends so long after it was set."""
     seconds: float | None = Field(default=None, ge=0)
-    """How long `slow` (30) and `timeout` (120) hold the answer back."""
+    """How long an answer is held back, or an effect is late."""
+    retry_after_seconds: int | None = Field(default=None, ge=0)
+    """What a 429 asks for; None: it does not say."""
+    _met: int = PrivateAttr(default=0)
+
+    def meets(self, *, on_for_seconds: float) -> bool:
+        """Whether it spoils this call; counts it."""
+        if self.for_seconds is not None and on_for_seconds >= self.for_seconds:
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        self._met += 1
+        return self._met % self.every == 0
 
 
-class ReadLag(BaseModel):
+class ReadLag(_Strict):
     """Wall seconds until reads show what a write has done."""
-
-    model_config = ConfigDict(extra="forbid")
 
     create_seconds: float = Field(default=0.0, ge=0)
     destroy_seconds: float = Field(default=0.0, ge=0)
     label_seconds: float = Field(default=0.0, ge=0)
 
 
-class Faults(BaseModel):
-    """Every switch, by call."""
+class Rows(_Strict):
+    """Fields that every row shows instead of the truth; filters still see the truth."""
 
-    model_config = ConfigDict(extra="forbid")
+    offers: dict[str, Any] = {}
+    instances: dict[str, Any] = {}
+
+
+class Faults(_Strict):
+    """Every switch, by call."""
 
     search: list[Switch] = []
     create: list[Switch] = []
@@ -79,9 +79,15 @@ class Faults(BaseModel):
     show: list[Switch] = []
     update: list[Switch] = []
     destroy: list[Switch] = []
+    destroy_many: list[Switch] = []
+    reboot: list[Switch] = []
+    logs: list[Switch] = []
+    price_rises: list[Switch] = []
+    price_answer: list[Switch] = []
     account: list[Switch] = []
     worker: list[Switch] = []
     read_lag: ReadLag = ReadLag()
+    rows: Rows = Rows()
 
     @field_validator(*(name if name != "list" else "list_" for name in KINDS), mode="before")
     @classmethod
@@ -108,9 +114,18 @@ class Faults(BaseModel):
 class FaultBoard:
     """The switches as they stand now; taking one uses it up. Unreliable markets also fail by chance."""
 
-    def __init__(self, draws: Draws, *, reliable: bool, initial: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        draws: Draws,
+        *,
+        reliable: bool,
+        initial: Mapping[str, object] | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._draws = draws
         self._reliable = reliable
+        self._wall = wall
+        self._set_at = wall()
         self._calls: dict[str, int] = {}
         self.faults = Faults()
         self.replace(initial or {})
@@ -120,9 +135,10 @@ class FaultBoard:
         """The read lags that apply to the next writes."""
         return self.faults.read_lag
 
-    def replace(self, wanted: Mapping[str, object]) -> None:
+    def replace(self, wanted: Mapping[str, object] | Faults) -> None:
         """Set exactly these faults; a bad description changes nothing and raises pydantic's ValidationError."""
-        self.faults = TypeAdapter(Faults).validate_python(dict(wanted))
+        self.faults = wanted if isinstance(wanted, Faults) else Faults.model_validate(dict(wanted))
+        self._set_at = self._wall()
 
     def shown(self) -> dict[str, Any]:
         """What is still on."""
@@ -135,8 +151,7 @@ class FaultBoard:
         number = self._calls[call] = self._calls.get(call, 0) + 1
         switches = self.faults.of(call)
         for switch in list(switches):
-            if switch.skip:
-                switch.skip -= 1
+            if not switch.meets(on_for_seconds=self._wall() - self._set_at):
                 continue
             if switch.times is not None:
                 switch.times -= 1

@@ -14,7 +14,6 @@ from fleetagent.sim.marketplace.draws import Draws
 from fleetagent.sim.marketplace.errors import (
     bad_key,
     insufficient_credit,
-    invalid_args,
     no_such_ask,
     no_such_instance,
     not_found,
@@ -24,20 +23,21 @@ from fleetagent.sim.marketplace.faults import FaultBoard
 from fleetagent.sim.marketplace.hosts import Host, population
 from fleetagent.sim.marketplace.machines import Machine, Order
 from fleetagent.sim.marketplace.offers import Row, offer_row
-from fleetagent.sim.marketplace.orders import LABEL_LATER, checked_label, checked_state, read_order
+from fleetagent.sim.marketplace.orders import LABEL_LATER, checked_label, read_order
+from fleetagent.sim.marketplace.rises import Rises
+from fleetagent.sim.marketplace.rivals import Rivals
 from fleetagent.sim.marketplace.search import Query
-from fleetagent.sim.marketplace.supply import AWAY_HOURS, HOUR_S, Supply
-from fleetagent.sim.marketplace.timeline import RESTART_S, Step, Timeline, planned, running
+from fleetagent.sim.marketplace.supply import Supply
+from fleetagent.sim.marketplace.timeline import Step, Timeline, planned
 
 FIRST_ACCOUNT, FIRST_CONTRACT = 412_001, 50_300_000
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who a key belongs to."""
+    """Whose machines and money."""
 
     id: int
-    key: str
 
 
 class Market:
@@ -47,23 +47,28 @@ class Market:
         self.config = config
         self.clock = clock
         self.draws = Draws(config.seed)
-        self.board = FaultBoard(self.draws, reliable=config.reliable, initial=config.faults)
+        self.board = FaultBoard(self.draws, reliable=config.reliable, initial=config.faults, wall=clock.wall)
         self.supply = Supply(population(self.draws, config.offers), self.draws, moving=config.moving)
-        self.accounts = tuple(Account(FIRST_ACCOUNT + n, key) for n, key in enumerate(config.api_keys))
+        self.rivals = Rivals(self.supply, self.draws, reliable=config.reliable)
+        self._by_key = {
+            key: Account(FIRST_ACCOUNT + (0 if config.same_account else n)) for n, key in enumerate(config.api_keys)
+        }
+        self.accounts = tuple(dict.fromkeys(self._by_key.values()))
+        self.granted_usd = {account.id: config.credit_usd for account in self.accounts}
+        self.books_due = 0.0
+        """When `books.settle` has something to do; 0 whenever that may have changed."""
+        self.rises = Rises()
         self.machines: dict[int, Machine] = {}
         self.calls: Counter[str] = Counter()
         self.most_live = 0
         self.on_create: Callable[[Machine], None] = lambda _machine: None
         self._last_contract = FIRST_CONTRACT
-        self._tries: Counter[int] = Counter()
-        self._lost_until: dict[int, float] = {}
 
     def account(self, key: str) -> Account:
         """The owner of a key."""
-        for account in self.accounts:
-            if account.key == key:
-                return account
-        raise bad_key()
+        if key not in self._by_key:
+            raise bad_key()
+        return self._by_key[key]
 
     def live(self, account: Account | None = None) -> list[Machine]:
         """The contracts that exist now, whatever reads show."""
@@ -73,23 +78,36 @@ class Market:
         """What is left of the account's money, by the wall clock."""
         now = self.clock.market()
         spent = sum(m.usd(now, self.clock.time_scale) for m in self.machines.values() if m.account_id == account.id)
-        return self.config.credit_usd - spent
+        return self.granted_usd[account.id] - spent
 
-    def search(self, body: Mapping[str, Any], *, filtered: bool = True) -> list[Row]:
+    def search(self, body: Mapping[str, Any], *, filtered: bool = True, price_factor: float = 1.0) -> list[Row]:
         """Offers as rows, at most 64."""
         query = Query.read(body)
         now, wall, taken = self.clock.market(), self.clock.wall(), self._taken()
         rows = [
             offer_row(
-                h, usd_per_hour=self.supply.usd_per_hour(h, now), disk_gb=query.disk_gb, bid=query.bid, wall_s=wall
+                host,
+                usd_per_hour=round(self.supply.usd_per_hour(host, now) * price_factor, 4),
+                disk_gb=query.disk_gb,
+                bid=query.bid,
+                wall_s=wall,
             )
-            for h in self.supply.hosts
-            if h.machine_id not in taken and self._free(h, now) and self.supply.for_rent(h, now)
+            for host in self.supply.hosts
+            if host.machine_id not in taken and self.rivals.leave(host, now)
         ]
         return query.run(rows, filtered=filtered)
 
-    def create(self, account: Account, ask_id: int, body: Mapping[str, Any], *, price_factor: float = 1.0) -> Machine:
-        """Rent an offer.
+    def create(
+        self,
+        account: Account,
+        ask_id: int,
+        body: Mapping[str, Any],
+        *,
+        price_factor: float = 1.0,
+        other_gpu: bool = False,
+        late_s: float = 0.0,
+    ) -> Machine:
+        """Rent an offer: at another price, on another GPU, or later, where a fault has it so.
 
         What can't start is refused; without `cancel_unavail` it becomes a stopped machine that bills its disk.
         """
@@ -100,13 +118,15 @@ class Market:
         if self.credit_usd(account) <= 0:
             raise insufficient_credit()
         now = self.clock.market()
-        self._tries[ask_id] += 1
-        startable = host.machine_id not in self._taken() and self._free(host, now) and not self._loses_race(host, now)
+        free = host.machine_id not in self._taken() and self.rivals.free_from(host, now) <= now
+        startable = free and not self.rivals.win_race(host, now)
         if not startable and order.cancel_unavail:
-            raise no_such_ask(ask_id, ask_id)
+            raise no_such_ask(ask_id, ask_id % 3)
+        if other_gpu:
+            host = next(each for each in self.free_hosts() if each.gpu != host.gpu and each.disk_gb >= order.disk_gb)
         price = order.bid_usd_per_hour or self.supply.usd_per_hour(host, now) * price_factor
         intended = order.wanted if startable else "stopped"
-        return self.sign(account, host, order, round(price, 4), intended=intended)
+        return self.sign(account, host, order, round(price, 4), intended=intended, late_s=late_s)
 
     def sign(
         self,
@@ -117,38 +137,50 @@ class Market:
         *,
         intended: str = "running",
         timeline: Timeline | None = None,
+        late_s: float = 0.0,
     ) -> Machine:
         """Make the contract; without a given timeline the machine lives as its fate has it."""
-        now, wall, lag = self.clock.market(), self.clock.wall(), self.board.lag
-        contract_id = self._last_contract = self._last_contract + self.draws.of("id", self._last_contract).randint(
-            1, 40
+        lag, begins, wall = self.board.lag, self.clock.market() + late_s, self.clock.wall()
+        contract_id = self._next_contract()
+        bid = order.bid_usd_per_hour
+        fate = decide(
+            self.draws,
+            host,
+            contract_id,
+            image_gb=self.config.image_gb,
+            reliable=self.config.reliable,
+            bid_share=bid / self.supply.usd_per_hour(host, begins) if bid else None,
         )
-        fate = decide(self.draws, host, contract_id, image_gb=self.config.image_gb, reliable=self.config.reliable)
         if timeline is None:
             up = intended == "running"
-            timeline = (
-                planned(fate, now, host.longest_s) if up else Timeline([Step(now, None), Step(now + 2, "stopped")])
-            )
+            off = Timeline([Step(begins, None), Step(begins + 2, "stopped")])
+            timeline = planned(fate, begins, host.longest_s) if up else off
         machine = Machine(
             id=contract_id,
             account_id=account.id,
             host=host,
             order=order,
             fate=fate,
-            usd_per_hour=usd_per_hour,
+            prices=[(begins, usd_per_hour)],
             label=order.label,
             intended=intended,
             timeline=timeline,
-            created_at=now,
-            created_wall=wall,
-            contract_end=now + host.longest_s,
+            created_at=begins,
+            created_wall=wall + late_s / self.clock.time_scale,
+            contract_end=begins + host.longest_s,
             visible_from_wall=wall + max(lag.create_seconds, fate.create_lag_s),
             label_from_wall=wall + lag.label_seconds,
         )
         self.machines[contract_id] = machine
         self.most_live = max(self.most_live, len(self.live()))
+        self.books_due = 0.0
         self.on_create(machine)
         return machine
+
+    def _next_contract(self) -> int:
+        """Numbers rise, as in a market that others rent in, too."""
+        self._last_contract += self.draws.of("id", self._last_contract).randint(1, 40)
+        return self._last_contract
 
     def free_hosts(self) -> list[Host]:
         """Hosts without a contract of ours."""
@@ -157,19 +189,25 @@ class Market:
 
     def visible(self, account: Account) -> list[Machine]:
         """What a listing of this account shows now."""
-        wall = self.clock.wall()
-        return [m for m in self.machines.values() if m.account_id == account.id and m.visible(wall)]
+        now, wall = self.clock.market(), self.clock.wall()
+        return [
+            machine
+            for machine in self.machines.values()
+            if machine.account_id == account.id and machine.visible(market_s=now, wall_s=wall)
+        ]
 
-    def update(self, account: Account, contract_id: int, body: Mapping[str, Any]) -> Machine:
-        """Set the label, or ask for another state."""
-        machine = self.owned(account, contract_id)
-        if not {"label", "state"} & set(body):
-            raise invalid_args("nothing to change: send label or state")
-        if "label" in body:
-            machine.label = checked_label(body["label"], LABEL_LATER)
-        if "state" in body:
-            self._wish(machine, checked_state(body["state"]))
+    def owned(self, account: Account, contract_id: int) -> Machine:
+        """A live machine of this account."""
+        machine = self.machines.get(contract_id)
+        if machine is None or not machine.live or machine.account_id != account.id:
+            raise no_such_instance(contract_id)
         return machine
+
+    def relabel(self, machine: Machine, label: object) -> None:
+        """Set the label; reads may lag."""
+        wall = self.clock.wall()
+        machine.label_before, machine.label = machine.label_seen(wall), checked_label(label, LABEL_LATER)
+        machine.label_from_wall = wall + self.board.lag.label_seconds
 
     def destroy(self, account: Account, contract_id: int) -> None:
         """End the contract; to destroy what is gone is an error with two names."""
@@ -185,46 +223,18 @@ class Market:
         machine.visible_until_wall = machine.destroyed_wall + lag_s
         self.clock.stir()
 
-    def owned(self, account: Account, contract_id: int) -> Machine:
-        """A live machine of this account."""
-        machine = self.machines.get(contract_id)
-        if machine is None or not machine.live or machine.account_id != account.id:
-            raise no_such_instance(contract_id)
-        return machine
-
     def replan(self, machine: Machine, *steps: Step) -> None:
         """Something happens to the machine now: forget its plan."""
         machine.timeline.replan(self.clock.market(), steps)
+        self.books_due = 0.0
         self.clock.stir()
 
-    def _wish(self, machine: Machine, state: str) -> None:
-        now = self.clock.market()
-        if state == "running" and now >= machine.contract_end:
-            raise invalid_args("the contract has ended")
-        if state == machine.intended:
-            return
-        machine.intended = state
-        if state == "stopped":
-            self.replan(machine, Step(now, "exited", "stopped by user"))
-        else:
-            self.replan(machine, Step(now, "loading"), *running(machine.fate, now + RESTART_S, machine.contract_end))
+    def reprice(self, machine: Machine, usd_per_hour: float) -> None:
+        """From now on the GPU costs so much."""
+        machine.prices.append((self.clock.market(), round(usd_per_hour, 4)))
+        self.books_due = 0.0
+        self.clock.stir()
 
     def _taken(self) -> set[int]:
         """The hosts that our own accounts hold; a stopped machine keeps its host."""
         return {machine.host.machine_id for machine in self.live()}
-
-    def _free(self, host: Host, now: float) -> bool:
-        """Not with other people; a reliable market keeps what it once offered."""
-        return now >= self._lost_until.get(host.machine_id, 0.0) and (
-            self.config.reliable or self.supply.for_rent(host, now)
-        )
-
-    def _loses_race(self, host: Host, now: float) -> bool:
-        """Somebody else was faster, more often so for an offer that has stood for long."""
-        if self.config.reliable:
-            return False
-        chance = 0.05 + 0.05 * min(1.0, self.supply.listed_for_s(host, now) / (2 * HOUR_S))
-        if self.draws.of("race", host.ask_id, self._tries[host.ask_id]).random() >= chance:
-            return False
-        self._lost_until[host.machine_id] = now + AWAY_HOURS * HOUR_S
-        return True

@@ -27,6 +27,9 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "notin": lambda have, wanted: have not in wanted,
 }
 
+WITHOUT_EFFECT = frozenset({"disable_bundling"})
+"""What the official client may send, and the market no longer heeds."""
+
 Condition = Mapping[str, Any]
 
 
@@ -44,7 +47,7 @@ class Query:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Self:
         """Refuse what the market would not understand, instead of answering with everything."""
-        fields = dict(body)
+        fields = {name: value for name, value in body.items() if name not in WITHOUT_EFFECT}
         kind = fields.pop("type", "on-demand")
         if kind not in TYPES:
             raise invalid_args(f"type must be one of {', '.join(TYPES)}")
@@ -110,9 +113,18 @@ def _holds(have: Any, op: str, wanted: Any) -> bool:
     if have is None:
         return op in {"neq", "notin"}
     try:
-        return OPERATORS[op](have, wanted)
-    except TypeError:
+        return OPERATORS[op](have, _cast(wanted, have))
+    except (TypeError, ValueError, KeyError):
         return False  # text against number: no match, as in a database
+
+
+def _cast(wanted: Any, have: Any) -> Any:
+    """The official client sends every number as text."""
+    if isinstance(wanted, list):
+        return [_cast(each, have) for each in wanted]
+    if isinstance(have, bool) and isinstance(wanted, str):
+        return {"true": True, "false": False}[wanted.lower()]
+    return float(wanted) if isinstance(have, int | float) and isinstance(wanted, str) else wanted
 
 
 def _sortable(value: Any) -> tuple[int, Any]:

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
+import httpx
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fleetagent.sim.marketplace.app import Api
+from fleetagent.sim.marketplace.app import routes
 from fleetagent.sim.marketplace.clock import Clock
 from fleetagent.sim.marketplace.config import MarketplaceConfig
 from fleetagent.sim.marketplace.crew import Crew
@@ -31,7 +32,7 @@ class RunningMarketplace:
 
 def application(market: Market) -> Starlette:
     """Both APIs over one market. A missing final slash is an error here, as a redirect would hide it."""
-    app = Starlette(routes=[*Api(market).routes(), *SimApi(market).routes()])
+    app = Starlette(routes=[*routes(market), *SimApi(market).routes()])
     app.router.redirect_slashes = False
     return app
 
@@ -55,7 +56,7 @@ async def running(config: MarketplaceConfig) -> AsyncIterator[RunningMarketplace
             timeout_graceful_shutdown=1,  # a hanging answer is a fault that we made ourselves
         )
     )
-    async with Crew(market):
+    async with httpx.AsyncClient() as http, Crew(market, http):
         serving = asyncio.create_task(server.serve(sockets=[listener]), name="marketplace")
         try:
             yield RunningMarketplace(f"http://{host}:{port}", market)
@@ -103,10 +104,10 @@ class _Server(uvicorn.Server):
 
 
 class _ResettableProtocol(H11Protocol):
-    """Lets a handler cut the connection without an answer: `request.state.reset_connection()`."""
+    """Lets a handler hold its answer back, or cut the connection without one: `request.state.reset_connection()`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.app_state = {**self.app_state, "reset_connection": self._reset}
+        self.app_state = {**self.app_state, "hold": asyncio.sleep, "reset_connection": self._reset}
         super().connection_made(transport)
 
     def _reset(self) -> None:

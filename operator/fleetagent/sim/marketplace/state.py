@@ -7,6 +7,7 @@ scaled hours. Both bill the GPU while a machine is active, its disk in every sta
 from dataclasses import asdict
 from typing import Any
 
+from fleetagent.sim.marketplace.kinds import CALLS
 from fleetagent.sim.marketplace.machines import Machine
 from fleetagent.sim.marketplace.market import Market
 
@@ -25,10 +26,7 @@ def market_state(market: Market) -> dict[str, Any]:
         "accounts": [
             {"id": account.id, "credit_usd": round(market.credit_usd(account), 6)} for account in market.accounts
         ],
-        "calls": {
-            name: market.calls[name]
-            for name in ("search", "create", "list", "old_list", "show", "update", "destroy", "account")
-        },
+        "calls": {name: market.calls[name] for name in CALLS},
         "created": len(machines),
         "destroyed": len(machines) - len(live),
         "live": len(live),

@@ -47,6 +47,13 @@ class Supply:
         """Whether nobody outside has rented it; at the start nobody has."""
         return not self._moving or bisect_right(self._turns_until(host, market_s), market_s) % 2 == 0
 
+    def free_from(self, host: Host, market_s: float) -> float:
+        """When those outside who have it now give it back; now, if nobody has it."""
+        if self.for_rent(host, market_s):
+            return market_s
+        turns = self._turns_until(host, market_s)
+        return turns[bisect_right(turns, market_s)]
+
     def listed_for_s(self, host: Host, market_s: float) -> float:
         """How long the offer has stood in the list; an old offer is more often lost at create."""
         if not self._moving:

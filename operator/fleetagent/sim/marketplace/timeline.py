@@ -1,16 +1,19 @@
 """The states of one machine over market time: planned at create, cut and continued by what people do to it. Pure."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from fleetagent.sim.marketplace import fate as fates
 from fleetagent.sim.marketplace.fate import Fate
 
 GPU_BILLED = frozenset({"running", "frozen", "rebooting", "restarting", "recycling"})
 NOTHING_BILLED = frozenset({"offline"})
-RELEASED = frozenset({"stopped", "exited"})
 RESTART_S = 25.0
+PROVISIONED_TO_LOADING_S = 2.0
+
+Prices = Sequence[tuple[float, float]]
+"""From which market second on the GPU costs how many USD per hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +43,51 @@ class Timeline:
         """Forget the plan from now on and follow these steps."""
         self.steps = [step for step in self.steps if step.at <= market_s] + list(steps)
 
-    def spent(self, until: float, *, gpu_usd_per_hour: float, disk_usd_per_hour: float) -> float:
+    def extend(self, old_end: float, new_end: float) -> None:
+        """The contract ends later than planned."""
+        self.steps = [step if step.at < old_end else replace(step, at=new_end) for step in self.steps]
+
+    def spent(self, until: float, *, gpu_prices: Prices, disk_usd_per_hour: float) -> float:
         """USD over market time: the GPU while active, the disk in every state but offline."""
         usd = 0.0
         ends = [step.at for step in self.steps[1:]] + [until]
-        for step, end in zip(self.steps, ends, strict=True):
-            hours = max(0.0, min(end, until) - step.at) / 3600
-            if step.status in NOTHING_BILLED:
+        for step, step_end in zip(self.steps, ends, strict=True):
+            end = min(step_end, until)
+            if end <= step.at or step.status in NOTHING_BILLED:
                 continue
-            usd += hours * (disk_usd_per_hour + (gpu_usd_per_hour if step.status in GPU_BILLED else 0.0))
+            usd += (end - step.at) / 3600 * disk_usd_per_hour
+            if step.status in GPU_BILLED:
+                usd += _gpu_usd(gpu_prices, step.at, end)
         return usd
+
+
+def _gpu_usd(prices: Prices, start: float, end: float) -> float:
+    ends = [since for since, _ in prices[1:]] + [end]
+    return sum(
+        max(0.0, min(end, until) - max(start, since)) / 3600 * usd_per_hour
+        for (since, usd_per_hour), until in zip(prices, ends, strict=True)
+    )
 
 
 def planned(fate: Fate, created_at: float, longest_s: float) -> Timeline:
     """A life from create to the end of the contract, as its fate has it."""
     provisioned = created_at + fate.provisioning_s
-    loading = provisioned + 2.0
+    loading = provisioned + PROVISIONED_TO_LOADING_S
     loaded = loading + fate.loading_s
     steps = [Step(created_at, None), Step(provisioned, "created")]
     if fate.start == fates.OCI_ERROR:
-        steps.append(Step(loading, "created", OCI_MESSAGE))
-        return Timeline(steps)
-    steps.append(Step(loading, "loading", MANIFEST_MESSAGE if fate.start == fates.STUCK else None))
+        return Timeline([*steps, Step(loading, "created", fate.complaint)])
+    steps.append(Step(loading, "loading", fate.complaint))
     match fate.start:
         case fates.STUCK:
-            return Timeline(steps)
-        case fates.OFFLINE:
-            steps.append(Step(loading + fate.loading_s / 2, "offline"))
-            return Timeline(steps)
+            pass
+        case fates.OFFLINE | fates.UNKNOWN:
+            steps.append(Step(loading + fate.loading_s / 2, fate.start))
         case fates.EXITED:
             steps.append(Step(loaded, "exited"))
-            return Timeline(steps)
         case _:
             steps += running(fate, loaded, created_at + longest_s)
-            return Timeline(steps)
+    return Timeline(steps)
 
 
 def running(fate: Fate, since: float, contract_end: float) -> list[Step]:
@@ -82,7 +96,7 @@ def running(fate: Fate, since: float, contract_end: float) -> list[Step]:
     at = since
     for loss in fate.losses:
         at += loss.after_s
-        steps.append(Step(at, "offline"))
+        steps.append(Step(at, loss.status))
         if loss.away_s is None:
             break
         at += loss.away_s
@@ -90,8 +104,15 @@ def running(fate: Fate, since: float, contract_end: float) -> list[Step]:
     return [*(step for step in steps if step.at < contract_end), Step(contract_end, "stopped", "contract has ended")]
 
 
-OCI_MESSAGE = (
-    "Error response from daemon: failed to create task for container: failed to create shim task: "
-    "OCI runtime create failed: runc create failed: unable to start container process: error during container init"
-)
-MANIFEST_MESSAGE = "Error response from daemon: manifest unknown: manifest unknown"
+def restarted(fate: Fate, at: float, contract_end: float) -> list[Step]:
+    """A container that starts once more on its host: what could not run before can't now."""
+    loaded = at + RESTART_S
+    match fate.start:
+        case fates.OCI_ERROR:
+            return [Step(at, "created", fate.complaint)]
+        case fates.STUCK:
+            return [Step(at, "loading", fate.complaint)]
+        case fates.EXITED:
+            return [Step(at, "loading"), Step(loaded, "exited")]
+        case _:
+            return [Step(at, "loading"), *running(fate, loaded, contract_end)]

@@ -43,6 +43,9 @@ def _failure(done: Done, what: str) -> str:
     refused = result.get("refused")
     if isinstance(refused, dict):
         return f"Refused: {what}: {refused.get('code')}: {str(refused.get('sentence')).rstrip('.')}."
+    waiting = result.get("waiting")
+    if isinstance(waiting, dict):
+        return f"Waits for a person: {what}: {waiting.get('action')} until {waiting.get('expires_at')}."
     for key, word in REASONS.items():
         if result.get("ok") is False and isinstance(result.get(key), str):
             return f"{word}: {what}: {_short(result[key]).rstrip('.')}."
