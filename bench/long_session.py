@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.desk import Desk, Secret, Services
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.subject import Subject
@@ -94,6 +95,7 @@ class LongSession:
             now=self._now,
             new_secret=lambda: Secret("token", "hash"),
             worker_url=None,
+            meter=Metrics(),
         )
 
     def _now(self) -> Any:

@@ -44,6 +44,17 @@ class Table:
         return "\n".join([self.words, "", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Several tables under one heading."""
+
+    tables: Sequence[Table]
+
+    def markdown(self) -> str:
+        """One after the other."""
+        return "\n\n".join(table.markdown() for table in self.tables)
+
+
 def write(sections: Mapping[str, str], path: Path = RESULTS) -> None:
     """Replace these sections (by their heading), keep the others as they stand."""
     kept = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench import conversation, history, latency, memory, page, real_model, start
+from bench import conversation, fleet, history, latency, memory, page, real_model, start
 from bench.machine import machine_line
-from bench.page import Table
+from bench.page import Parts, Table
 from bench.world import say
 
 LATENCY, START, MEMORY = "Annotate to model request", "Own start", "Idle operator"
 HISTORY, CONVERSATION = "History beside its peers", "A conversation of months"
-REAL_MODEL = "A real model server"
+REAL_MODEL, FLEET = "A real model server", "Acting on a fleet"
 
 
-NAMES = ("latency", "start", "memory", "history", "conversation", "real-model")
+NAMES = ("latency", "start", "memory", "history", "conversation", "real-model", "fleet")
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
     return 0
 
 
-def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Table]]]:
+def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Table | Parts]]]:
     return {
         "latency": (LATENCY, partial(latency.measure, args.samples, args.agents)),
         "start": (START, start.measure),
@@ -42,6 +42,7 @@ def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Tabl
         "history": (HISTORY, history.measure),
         "conversation": (CONVERSATION, conversation.measure),
         "real-model": (REAL_MODEL, real_model.measure),
+        "fleet": (FLEET, fleet.measure),
     }
 
 
