@@ -57,6 +57,12 @@ test-model: $(VENV)/.installed ## The engine against a real llama.cpp server wit
 	$(PY) -m fleetagent.dev.llama > /dev/null
 	$(VENV)/bin/pytest tests/model $(ARGS)
 
+# Half an hour or more. ARGS="--first-seed=<n> --blocks=<n>" goes on where another night ended, or tells one story again.
+.PHONY: nightly
+nightly: $(VENV)/.installed ## A million calls of a hostile model, a crash at every point; ARGS goes to the former's pytest
+	$(VENV)/bin/pytest tests/nightly $(ARGS)
+	CRASH_ONE_IN=1 $(VENV)/bin/pytest -q tests/integration/test_crash_matrix.py
+
 .PHONY: format
 format: $(VENV)/.installed ## Let ruff format and mend what it can
 	$(VENV)/bin/ruff format .

@@ -83,7 +83,7 @@ def _chart_values() -> dict[str, str]:
 
 
 def guardrails_page() -> str:
-    """Each rule with its code and its promise, in the order in which they are asked."""
+    """Each rule with its code, its promise and its sentence, in the order in which they are asked."""
     parts = [
         ("For every action, first", guardrails.FIRST),
         ("For a launch", guardrails.LAUNCH_RULES),
@@ -92,18 +92,22 @@ def guardrails_page() -> str:
     ]
     text = """# Guardrails
 
-Pure rules in code. Each launch and each stop that the model asks for is checked against facts that were read just
-before it. The first rule that refuses wins; its code and sentence go to the model, to the ledger (`actions.refusal`)
-and to an Event `ActionRefused`. A refusal has no effect on the fleet. Nobody asks these rules when a time-out or a
-deletion ends a machine.
+Pure rules in code. Each launch and each stop, whoever wishes it (the model, the fallback controller, a person who
+approves), is checked against facts that were read just before it. The first rule that refuses wins; its code and
+sentence go to the model, to the ledger (`actions.refusal`) and to an Event `ActionRefused`, and the metric
+`fleetagent_refusals_total` counts it by `kind` and `code`. A refusal has no effect on the fleet. Nobody asks these
+rules when a time-out or a deletion ends a machine. In the sentences `…` stands for names and figures of the case.
 """
     number = 0
     for title, rules in parts:
         rows = []
         for rule in rules:
             number += 1
-            rows.append((str(number), ", ".join(map(code, _codes(rule))), first_sentence_of(rule.__doc__)))
-        text += f"\n## {title}\n\n{table(('', 'code', 'rule'), rows)}"
+            said = _refusals(rule)
+            codes, sentences = dict.fromkeys(c for c, _ in said), dict.fromkeys(s for _, s in said)
+            when = first_sentence_of(rule.__doc__)
+            rows.append((str(number), ", ".join(map(code, codes)), when, " / ".join(f"“{s}”" for s in sentences)))
+        text += f"\n## {title}\n\n{table(('', 'code', 'rule', 'it says'), rows)}"
     return (
         text
         + """
@@ -113,15 +117,36 @@ reason of the condition `CanLaunch` when what a machine is started with is missi
     )
 
 
-def _codes(rule: object) -> list[str]:
-    """The codes of a rule, or of the helper that it hands over to."""
-    source = inspect.getsource(rule)  # type: ignore[arg-type]  # a function, whatever its exact type
-    found = re.findall(r'Refusal\(\s*"(\w+)"', source)
-    for helper in re.findall(r"return ([a-z_]+)\(", source):
-        found += _codes(getattr(inspect.getmodule(rule), helper))
+def _refusals(rule: object) -> list[tuple[str, str]]:
+    """The codes and sentences of a rule, or of the helper that it hands over to."""
+    module = inspect.getmodule(rule)
+    tree = ast.parse(inspect.getsource(rule))  # type: ignore[arg-type]  # a function, whatever its exact type
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id == "Refusal":
+            found.append((_text(node.args[0], module), _text(node.args[1], module)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+            helper = node.value.func.id
+            found += _refusals(getattr(module, helper)) if helper != "Refusal" else []
     if not found:
         raise ValueError(f"no code in {rule!r}")
     return list(dict.fromkeys(found))
+
+
+def _text(node: ast.expr, module: object) -> str:
+    """A literal or a constant as it reads; what the case alone can tell becomes an ellipsis."""
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.Name(id=name) if isinstance(getattr(module, name, None), str):
+            return str(getattr(module, name))
+        case ast.JoinedStr(values=parts):
+            return "".join(_text(part, module) for part in parts)
+        case _:
+            return "…"
 
 
 def tools_page() -> str:

@@ -27,8 +27,8 @@ ANNOTATIONS: Mapping[Annotation, str] = {
     Annotation.RESET_REQUESTED_AT: "Archive the conversation and start a new one. Starts no run by itself.",
     Annotation.MESSAGE: "Said to the agent as the operator's words; up to 2,000 characters. Starts a run.",
     Annotation.ACKNOWLEDGE: "`alert-17`, or `alert-17: a comment`: closes the alert and tells the agent. Starts a run.",
-    Annotation.APPROVE: "For mode `Approve`, which is not built yet: answered by the Event `NothingWaiting`.",
-    Annotation.REJECT: "As `approve`.",
+    Annotation.APPROVE: "In mode `Approve`: [actions that may happen](../how-to/approve.md), `action-42,action-43`.",
+    Annotation.REJECT: "As `approve`: actions that shall not happen.",
     Annotation.ABANDON: "While the resource is deleted: give up machines that cannot be destroyed. They bill on.",
 }
 

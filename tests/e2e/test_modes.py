@@ -39,8 +39,8 @@ def test_no_mode_but_act_lets_a_model_do_anything(stage: Stage) -> None:
     refused = {
         "dry launch": codes(ask(stage, *wish, mode="DryRun", target=BUSY)),
         "dry stop": codes(ask(stage, [stop(victim)], mode="DryRun", target=IDLE)),
-        "approve launch": codes(ask(stage, *wish, mode="Approve", target=BUSY)),
-        "approve stop": codes(ask(stage, [stop(victim)], mode="Approve", target=IDLE)),
+        "approve launch": codes(ask(stage, *wish, mode="Approve", approvalExpiry="1s", target=BUSY)),
+        "approve stop": codes(ask(stage, [stop(victim)], mode="Approve", approvalExpiry="1s", target=IDLE)),
         "paused up": codes(ask(stage, *wish, pause=pause("Up"), target=BUSY)),
         "paused down": codes(ask(stage, [stop(victim)], pause=pause("Down"), target=IDLE)),
     }
@@ -48,8 +48,8 @@ def test_no_mode_but_act_lets_a_model_do_anything(stage: Stage) -> None:
     assert refused == {
         "dry launch": ["DryRun"],
         "dry stop": ["DryRun"],
-        "approve launch": ["NeedsApproval"],
-        "approve stop": ["NeedsApproval"],
+        "approve launch": ["waiting"],
+        "approve stop": ["waiting"],
         "paused up": ["Paused"],
         "paused down": ["Paused"],
     }

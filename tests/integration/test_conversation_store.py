@@ -1,12 +1,17 @@
 """The conversation in Postgres: append-only, fenced, and nothing that a model said can break it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
+from fleetagent.domain.counts import Counts
 from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.window import Calibration
+from fleetagent.errors import LeaseLost
 from support.conversation_contract import COST, ConversationContract, Side, compact, said
 from support.hands import RealHands
 from support.stores import NOON, Process, a_process
@@ -74,3 +79,34 @@ async def test_a_megabyte_and_every_script_come_back_as_they_were(one: Process) 
     await one.conversation.append(run, [Message(run.run_id, Kind.OBSERVATION, "user", text)])
 
     assert (await one.conversation.in_prompt(run.session_id))[0].content == text
+
+
+@pytest.mark.parametrize("what", ["booked", "counted"])
+async def test_what_waits_for_the_row_while_another_process_takes_it_over_writes_nothing(
+    one: Process, what: str
+) -> None:
+    run = await one.start()
+    counts = Counts("late", "v")
+    write = (
+        one.conversation.book(run, COST)
+        if what == "booked"
+        else one.conversation.count(run, reported=7, estimated=7, counts=counts, calibration=Calibration())
+    )
+    async with one.database.transaction() as takeover:
+        await takeover.execute(sa.text("UPDATE agents SET lease_token = lease_token + 1"))
+        late = asyncio.create_task(write)
+        await _somebody_waits(one)
+
+    with pytest.raises(LeaseLost):
+        await late
+    assert await one.rows("SELECT * FROM spend") == []
+    assert [row["tokens_in"] for row in await one.rows("SELECT tokens_in FROM runs")] == [0]
+    assert [row["context_tokens"] for row in await one.rows("SELECT context_tokens FROM sessions")] == [None]
+    assert "late" not in (await one.agent()).calibration
+
+
+async def _somebody_waits(one: Process) -> None:
+    query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(10):
+        while (await one.rows(query))[0]["n"] == 0:  # noqa: ASYNC110  # another process, in truth
+            await asyncio.sleep(0.01)

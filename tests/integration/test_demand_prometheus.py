@@ -32,7 +32,7 @@ def whole(body: str | bytes, status: str = "200 OK", **headers: Any) -> list[byt
     return [head(status, **headers) + f"Content-Length: {len(content)}\r\n\r\n".encode() + content]
 
 
-def success(kind: str, result: Any, **more: Any) -> list[bytes]:
+def success(kind: Any, result: Any, **more: Any) -> list[bytes]:
     body = {"status": "success", "data": {"resultType": kind, "result": result}, **more}
     return whole(json.dumps(body, separators=(",", ":")))
 
@@ -41,7 +41,7 @@ def vector(*values: str, at: float = AT_NOON) -> list[bytes]:
     return success("vector", [{"metric": {"instance": f"n{i}"}, "value": [at, v]} for i, v in enumerate(values)])
 
 
-def error(status: str, kind: str, words: str) -> list[bytes]:
+def error(status: str, kind: Any, words: str) -> list[bytes]:
     return whole(json.dumps({"status": "error", "errorType": kind, "error": words}), status)
 
 
@@ -156,6 +156,7 @@ async def test_the_query_is_asked_for_now_below_whatever_base_the_url_has(
         (success("scalar", [AT_NOON, "NaN"]), "QueryUnusable", "gives NaN"),
         (success("matrix", [{"metric": {}, "values": [[AT_NOON, "1"]]}]), "QueryUnusable", "gives a matrix"),
         (success("string", [AT_NOON, "12"]), "QueryUnusable", "gives a string"),
+        (success(["vector"], []), "QueryUnusable", "gives a ('vector'), not a number"),
         (
             success("vector", [{"metric": {}, "histogram": [AT_NOON, {"count": "2", "sum": "3"}]}]),
             "QueryUnusable",
@@ -198,6 +199,7 @@ async def test_what_the_owner_can_mend_has_a_reason_and_names_the_field(
         (error("503 Service Unavailable", "timeout", "query timed out in expression evaluation"), "query timed out"),
         (error("500 Internal Server Error", "internal", "the disk is full"), "answered 500: the disk is full"),
         (error("200 OK", "internal", "an error by body"), "an error by body"),
+        (error("200 OK", {"bad_data": []}, "a type that is none"), "a type that is none"),
         (whole("404 page not found\n", "404 Not Found", content_type="text/plain"), "answered 404, not 200"),
         (whole("<html>Bad Gateway</html>", "502 Bad Gateway", content_type="text/html"), "answered 502, not 200"),
         (whole("<html>Log in</html>", content_type="text/html"), "something else than JSON"),

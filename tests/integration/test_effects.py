@@ -1,14 +1,14 @@
 """An effect and its record, on a real ledger and a market that does as a test says."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from fleetagent.agent.effects import Effect, Effects, Wanted
-from fleetagent.domain.fleet import Order, Phase
+from fleetagent.agent.effects import MOST_ONE_BY_ONE, Effect, Effects, Wanted
+from fleetagent.domain.fleet import Instance, MarketStatus, Order, Phase
 from fleetagent.domain.records import Run
 from fleetagent.errors import BadResource, Denied, FleetAgentError, LeaseLost, TryLater, Unclear
 from fleetagent.ports.world import MayBegin, at_once
@@ -21,7 +21,9 @@ class ObedientMarket:
     """Answers a create or a destroy as a test says, at its own pace, and remembers what it was asked for."""
 
     answer: Callable[[], Awaitable[str]]
-    asked: list[str] = field(default_factory=list)
+    asked: list[str | list[str]] = field(default_factory=list)
+    together: Exception | None = None
+    """What it answers when it is to end many at once; None: it does."""
     its_turn: asyncio.Event | None = None
     """Set when a call's turn has come; None: at once."""
     waits: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,6 +43,12 @@ class ObedientMarket:
         await self._turn(may_begin)
         self.asked.append(provider_id)
         await self.answer()
+
+    async def destroy_together(self, provider_ids: Sequence[str], may_begin: MayBegin = at_once) -> None:
+        await self._turn(may_begin)
+        self.asked.append(list(provider_ids))
+        if self.together is not None:
+            raise self.together
 
 
 def saying(what: str | Exception) -> Any:
@@ -227,7 +235,7 @@ async def test_a_machine_is_stopping_from_the_intent_on_and_is_asked_for_until_t
     happened: bool | None,  # noqa: FBT001  # a column of the table
     state: str,
 ) -> None:
-    machine = await launched(scene.process, scene.run)
+    machine = replace(await launched(scene.process, scene.run), market_status=MarketStatus.RUNNING)
     effects, lease = scene.effects(), scene.run.lease
 
     effect = await effects.stop(lease, 1, saying(answer), machine, intent_key="s", by="model", reason="too dear")
@@ -238,3 +246,85 @@ async def test_a_machine_is_stopping_from_the_intent_on_and_is_asked_for_until_t
     assert (await scene.action())["state"] == "done"
     (row,) = await scene.process.rows("SELECT destroy_asked_at, failure FROM instances")
     assert row == {"destroy_asked_at": NOON, "failure": None}
+
+
+async def test_a_machine_that_no_list_has_shown_is_not_destroyed_yet(scene: Scene) -> None:
+    """Its id is what a launch was answered with: it may be the id of somebody else's machine."""
+    machine = await launched(scene.process, scene.run)
+    market = saying("")
+
+    stopped = await scene.effects().stop(
+        scene.run.lease, 1, market, machine, intent_key="s", by="model", reason="too dear"
+    )
+
+    assert (stopped.happened, market.asked) == (None, [])
+    assert await scene.phases() == [Phase.STOPPING]
+
+
+async def machines_to_end(scene: Scene, count: int) -> list[Instance]:
+    """So many machines that a list has shown."""
+    made = [await launched(scene.process, scene.run, n) for n in range(1, count + 1)]
+    return [replace(machine, market_status=MarketStatus.RUNNING) for machine in made]
+
+
+async def asked_at(scene: Scene) -> list[Any]:
+    rows = await scene.process.rows("SELECT destroy_asked_at FROM instances ORDER BY id")
+    return [row["destroy_asked_at"] for row in rows]
+
+
+async def test_many_machines_are_ended_in_one_call_after_their_intents(scene: Scene) -> None:
+    machines = await machines_to_end(scene, 3)
+    market = saying("")
+
+    await scene.effects().stop_all(scene.run.lease, market, machines, key="k", by="deletion", reason="it is deleted")
+
+    assert market.asked == [["9001", "9002", "9003"]]
+    assert await scene.phases() == [Phase.STOPPING] * 3
+    assert await asked_at(scene) == [NOON] * 3
+    rows = await scene.process.rows("SELECT state FROM actions WHERE kind = 'stop'")
+    assert [row["state"] for row in rows] == ["done"] * 3
+
+
+@pytest.mark.parametrize("refusal", [TryLater("500"), Unclear("504"), Denied("NoSuchMachine", "no")])
+async def test_what_is_not_ended_together_is_asked_for_one_by_one(scene: Scene, refusal: FleetAgentError) -> None:
+    machines = await machines_to_end(scene, 3)
+    market = saying("")
+    market.together = refusal
+
+    await scene.effects().destroy_all(scene.run.lease, market, machines)
+
+    assert market.asked == [["9001", "9002", "9003"], "9001", "9002", "9003"]
+    assert await asked_at(scene) == [NOON] * 3
+
+
+async def test_what_was_asked_for_together_in_vain_is_asked_for_by_itself(scene: Scene) -> None:
+    one, two, again = await machines_to_end(scene, 3)
+    market = saying("")
+
+    await scene.effects().destroy_all(scene.run.lease, market, [one, two, replace(again, destroy_asked_at=NOON)])
+
+    assert market.asked == [["9001", "9002"], "9003"]
+
+
+async def test_one_look_asks_for_a_few_machines_at_most_one_by_one(scene: Scene) -> None:
+    machines = await machines_to_end(scene, 8)
+    market = saying(TryLater("503"))
+    market.together = TryLater("503")
+
+    await scene.effects().destroy_all(scene.run.lease, market, machines)
+
+    assert len(market.asked) == 1 + MOST_ONE_BY_ONE
+    assert await asked_at(scene) == [None] * 8
+
+
+async def test_nothing_is_ended_by_who_lost_the_lease(scene: Scene, database_url: str) -> None:
+    machines = await machines_to_end(scene, 2)
+    market = saying("")
+    await scene.process.agents.release(scene.run.lease)
+    async with a_process(database_url, "two") as two:
+        await two.lease()
+
+        with pytest.raises(LeaseLost):
+            await scene.effects().destroy_all(scene.run.lease, market, machines)
+
+    assert market.asked == []

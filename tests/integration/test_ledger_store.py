@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, MarketStatus, Phase
 from fleetagent.domain.records import Run
-from fleetagent.domain.settle import Change
+from fleetagent.domain.settle import Change, Doomed
 from fleetagent.errors import LeaseLost, NotStorable
 from support.fleets import as_listed
 from support.ledger import an_intent, launched, seen
@@ -87,7 +88,7 @@ async def test_who_lost_the_lease_writes_nothing_more(one: Process, run: Run, da
             one.ledger.intend_stop(run.lease, 1, machine, intent_key="s", by="model", reason="", now=NOON),
             one.ledger.stop_asked(run.lease, machine.label, NOON),
             one.ledger.settle(run.lease, [Change(replace(machine, phase=Phase.GONE))], NOON),
-            one.ledger.fail_host(run.lease, machine, "broken", NOON),
+            one.ledger.settle(run.lease, [], NOON, [Doomed(machine, "broken", host_failed=True)]),
         ):
             with pytest.raises(LeaseLost):
                 await write
@@ -193,6 +194,21 @@ async def test_time_is_billed_once_and_each_utc_day_gets_its_share(one: Process,
     assert pulse.usd_spent_today == pytest.approx(Decimal("0.70"))
 
 
+async def test_a_day_of_the_bill_is_a_utc_day_whatever_zone_the_database_lives_in(database_url: str) -> None:
+    name = database_url.rpartition("/")[2]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET timezone = 'Europe/Berlin'")
+    before_summer_time = datetime(2026, 3, 28, 22, 0, tzinfo=UTC)  # its clocks go forward at 01:00 UTC on the 29th
+
+    async with a_process(database_url) as process:
+        run = await process.start()
+        await launched(process, run, at=before_summer_time)
+        await process.ledger.settle(run.lease, [], before_summer_time + timedelta(hours=49))
+
+        days = {str(r["day"]): r["usd"] for r in await process.rows("SELECT day, usd FROM spend")}
+    assert days == {"2026-03-28": Decimal("1.2"), "2026-03-29": Decimal("14.4"), "2026-03-30": Decimal("13.8")}
+
+
 async def test_what_never_existed_costs_nothing_in_the_end(one: Process, run: Run) -> None:
     await one.ledger.intend_launch(run, an_intent(), NOON)
     (intent,) = await one.ledger.instances(run.agent_id)
@@ -210,7 +226,7 @@ async def test_a_host_is_left_out_for_longer_each_time_and_at_most_a_week(one: P
     machine = await launched(one, run)
     hours = []
     for _ in range(12):
-        await one.ledger.fail_host(run.lease, machine, "broken", NOON)
+        await one.ledger.settle(run.lease, [], NOON, [Doomed(machine, "broken", host_failed=True)])
         (row,) = await one.rows("SELECT * FROM hosts")
         hours.append((row["excluded_until"] - NOON) / timedelta(hours=1))
 
@@ -219,6 +235,17 @@ async def test_a_host_is_left_out_for_longer_each_time_and_at_most_a_week(one: P
     pulse = await one.ledger.pulse(run.agent_id, 1, NOON)
     assert set(pulse.hosts_excluded) == {machine.machine_id}
     assert not (await one.ledger.pulse(run.agent_id, 1, NOON + timedelta(days=8))).hosts_excluded
+
+
+async def test_a_host_that_failed_is_forgiven_as_time_passes_without_a_failure(one: Process, run: Run) -> None:
+    machine = await launched(one, run)
+    hours = []
+    for at in (NOON, NOON + MINUTE, NOON + timedelta(days=7)):  # a week forgives two
+        await one.ledger.settle(run.lease, [], at, [Doomed(machine, "broken", host_failed=True)])
+        (row,) = await one.rows("SELECT * FROM hosts")
+        hours.append((row["excluded_until"] - at) / timedelta(hours=1))
+
+    assert hours == [1, 2, 1]
 
 
 async def test_an_offer_that_was_gone_is_left_alone_for_a_while(one: Process, run: Run) -> None:

@@ -67,12 +67,12 @@ async def test_a_template_with_wishes_of_its_own_refuses_once_and_never_again(
     known = Endpoints()
     async with running(ModelConfig(personality=PERSONALITIES[name])) as server:
         for _ in range(3):  # three runs, each with a client of its own
-            learnt = known.habits(server.url, "qwen")
+            learnt = known.habits(server.url, KEY, "qwen")
             assert await model(server.url, http, habits=learnt).reply(asking(messages=HISTORY))
 
         recorder = server.model.recorder
 
-    assert known.habits(server.url, "qwen") == habits
+    assert known.habits(server.url, KEY, "qwen") == habits
     assert recorder.requests == 3 + refusals
     sent = json.dumps(json.loads(recorder.since(0)[-1].raw)["messages"], ensure_ascii=False)
     assert [text for text in TEXTS if json.dumps(text)[1:-1] not in sent] == []

@@ -29,14 +29,19 @@ async def http() -> AsyncIterator[httpx2.AsyncClient]:
 
 @asynccontextmanager
 async def raw_server(
-    *answers: bytes, seconds_between_bytes: float = 0.0, then_silent: bool = False
+    *answers: bytes, seconds_between_bytes: float = 0.0, then_silent: bool = False, heads: list[bytes] | None = None
 ) -> AsyncIterator[str]:
-    """Sends these bytes, one answer per connection, the last one for ever, and hangs up, or says no more."""
+    """Sends these bytes, one answer per connection, the last one for ever, and hangs up, or says no more.
+
+    What was asked is added to `heads`, without its body.
+    """
     served = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal served
-        await reader.readuntil(b"\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        if heads is not None:
+            heads.append(head.lower())
         answer = answers[min(served, len(answers) - 1)]
         served += 1
         try:
@@ -127,6 +132,53 @@ async def test_an_answer_without_an_end_fills_no_memory(
         tracemalloc.stop()
 
     assert most < 60_000_000 + len(body)
+
+
+@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd"])
+async def test_an_answer_that_is_packed_as_nobody_asked_is_not_unpacked(coding: str, http: httpx2.AsyncClient) -> None:
+    body = zlib.compress(zlib.compress(b" " * 60_000_000, wbits=31), wbits=31)
+    tracemalloc.start()
+    try:
+        async with raw_server(http_answer("200 OK", body, f"content-encoding: {coding}")) as url:
+            with pytest.raises(BadReply, match="more than any reply can be, twice"):
+                await model(url, http, timing=Clock().timing).reply(asking())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 5_000_000
+
+
+async def test_the_largest_answer_that_is_read_fills_no_memory_as_json_either(http: httpx2.AsyncClient) -> None:
+    body = b'{"choices":[' + b"[]," * ((bounded.LARGEST_ANSWER_BYTES - 20) // 3) + b"[]]}"
+    tracemalloc.start()
+    try:
+        async with raw_server(http_answer("200 OK", body)) as url:
+            with pytest.raises(BadReply, match="no choices, twice"):
+                await model(url, http, timing=Clock().timing).reply(asking())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 200_000_000
+
+
+async def test_a_date_that_no_calendar_holds_breaks_no_run(http: httpx2.AsyncClient) -> None:
+    never = "retry-after: Fri, 31 Dec 99999999999999 23:59:59 GMT"
+    async with raw_server(
+        http_answer("429 Too Many Requests", b"slow down", never), http_answer("200 OK", GOOD)
+    ) as url:
+        assert (await model(url, http, timing=Clock().timing).reply(asking())).text == "hold"
+
+
+async def test_a_cookie_that_one_agent_was_given_is_not_sent_with_the_key_of_another(http: httpx2.AsyncClient) -> None:
+    heads: list[bytes] = []
+    async with raw_server(http_answer("200 OK", GOOD, "set-cookie: session=of-a; path=/"), heads=heads) as url:
+        for key in ("key-of-a", "key-of-b"):
+            assert (await model(url, http, api_key=key).reply(asking())).text == "hold"
+
+    assert [b"cookie" in head for head in heads] == [False, False]
+    assert b"key-of-b" in heads[1]
 
 
 HOUR = "1795003600"

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
 from fleetagent.adapters.postgres.tables import sessions
+from fleetagent.agent.approvals import Approvals
 from fleetagent.agent.served import Served
 from fleetagent.agent.subject import Subject, label_prefix
 from fleetagent.domain.records import Outcome
@@ -223,7 +224,8 @@ async def test_whatever_people_write_into_annotations_is_stored(one: Process) ->
     annotations = {name.value: text for name, text in said.items()}
     agent = a_fleet_agent(name=KEY.name, namespace=KEY.namespace, metadata={"annotations": annotations})
     subject = Subject(agent, await one.agent(), label_prefix("test", KEY))
-    served, lease = Served(one.agents, one.runs, QuietCluster()), await one.lease()
+    approvals = Approvals(one.ledger, QuietCluster(), lambda: NOON)
+    served, lease = Served(one.agents, one.runs, QuietCluster(), approvals), await one.lease()
 
     assert await served.reset(subject, lease)
     assert await served.refuse_the_rest(subject, lease)

@@ -53,14 +53,53 @@ def test_it_lists_and_touches_nothing(market: Market, tmp_path: Path, capsys: py
 def test_it_ends_one_agents_machines_and_sees_that_they_are_gone(
     market: Market, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    market.put("faults", {"destroy": {"kind": "http_500", "times": 3}, "read_lag": {"destroy_seconds": 0.5}})
+    failing = {"destroy_many": {"kind": "http_500"}, "destroy": {"kind": "http_500", "times": 3}}
+    market.put("faults", failing | {"read_lag": {"destroy_seconds": 0.5}})
 
     assert swept(market, tmp_path, destroy=True, namespace="prod", name="porep") == 0
 
     said = capsys.readouterr().out
+    assert "2 machines are asked for one by one" in said
     assert "is not destroyed yet" in said
     assert said.endswith("0 machines are left\n")
     assert labels(market) == [f"{OTHERS}cccccccccccc", "by hand"]
+
+
+@pytest.mark.parametrize("fault", ["ignored", "partly", "destroyed_then_504"])
+def test_what_one_call_for_all_did_not_end_is_ended_one_by_one(market: Market, tmp_path: Path, fault: str) -> None:
+    market.put("faults", {"destroy_many": {"kind": fault}})
+
+    assert swept(market, tmp_path, destroy=True, all=True) == 0
+
+    assert labels(market) == ["by hand"]
+    assert market.get("state")["calls"]["destroy_many"] == 1
+
+
+LOOKALIKES = [
+    OURS,
+    f"{OURS}aaaaaaaaaaaa ",
+    f" {OURS}aaaaaaaaaaaa",
+    f"{OURS}aaa/aaa",
+    f"{OURS}aaaaaaaaaaaa#2",
+    f"{OURS.upper()}aaaaaaaaaaaa",
+    f"{OURS}\u0430aaaaaaaaaaa",
+    "fa/",
+    "fa/notahash/aaaaaaaaaaaa",
+    "",
+    None,
+]
+
+
+def test_what_only_looks_like_our_label_is_neither_shown_nor_ended(
+    market: Market, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for label in LOOKALIKES:
+        market.post("machines", {"label": label})
+
+    assert swept(market, tmp_path, destroy=True, all=True) == 0
+
+    assert capsys.readouterr().out.count("RTX") == 3
+    assert labels(market) == ["by hand", *LOOKALIKES]
 
 
 def test_an_agent_of_another_cluster_has_other_machines(market: Market, tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """Our client against the simulated market, over real sockets: written apart, they must understand each other."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from fleetagent.adapters.vast import NO_LIMITS, Pacer, SearchMemory, VastMarket, VastMarkets
+from fleetagent.dev.certificates import write_credentials
 from fleetagent.domain.fleet import MarketStatus, Order
 from fleetagent.domain.offers import why_not
 from fleetagent.domain.resource import OfferFilter
@@ -246,7 +249,7 @@ async def test_accounts_see_their_own_machines_only() -> None:
         offer = (await one.offers(EXAMPLE, DISK_GB))[0]
         provider_id = await one.launch(order(offer.offer_id))
 
-        assert await one.account_id() != await two.account_id()
+        assert (await one.account()).id != (await two.account()).id
         assert await two.machines() == ()
         assert await two.machine(provider_id) is None
         await two.destroy(provider_id)
@@ -256,7 +259,7 @@ async def test_accounts_see_their_own_machines_only() -> None:
 async def test_a_wrong_key_is_for_the_owner_to_mend_whatever_is_asked(site: Site) -> None:
     stranger = site.client_with("not-a-key")
     calls = (
-        stranger.account_id(),
+        stranger.account(),
         stranger.offers(EXAMPLE, DISK_GB),
         stranger.offer("1", DISK_GB),
         stranger.launch(order("1")),
@@ -303,7 +306,7 @@ async def test_a_market_that_does_not_listen_is_tried_later_even_by_a_create() -
     async with httpx.AsyncClient() as http:
         markets = VastMarkets(http, Pacer(NO_LIMITS), SearchMemory())
         client = markets.market(api_key="sim-key", base_url=url, worker_url_env="FLEETAGENT_URL")
-        for call in (client.launch(order("1")), client.machines(), client.destroy("1"), client.account_id()):
+        for call in (client.launch(order("1")), client.machines(), client.destroy("1"), client.account()):
             with pytest.raises(FleetAgentError) as caught:
                 await call
             assert isinstance(caught.value, TryLater)
@@ -317,3 +320,87 @@ async def test_offers_of_some_countries_are_of_these(site: Site) -> None:
 
     assert offers
     assert {offer.country for offer in offers} == {country}
+
+
+async def test_many_machines_are_destroyed_in_one_call_and_a_complete_list_says_so(site: Site) -> None:
+    ours = [await site.rent(f"fa/abc/{n}") for n in range(5)]
+    kept = await site.rent("by hand")
+
+    await site.client.destroy_together(ours)
+
+    assert [machine.provider_id for machine in await site.client.machines()] == [kept]
+    assert (site.simulated.calls["destroy_many"], site.simulated.calls["destroy"]) == (1, 0)
+
+
+@pytest.mark.parametrize("fault", ["http_500", "html", "timeout", "destroyed_then_504", "destroyed_then_reset"])
+async def test_many_that_may_not_be_destroyed_are_for_the_caller_to_look_after(site: Site, fault: str) -> None:
+    client = site.client_with("sim-key", timeout_seconds=0.5)
+    ours = [await site.rent(f"fa/abc/{n}") for n in range(2)]
+
+    with site.fault("destroy_many", fault), pytest.raises(TryLater):
+        await client.destroy_together(ours)
+
+    assert site.simulated.calls["destroy_many"] == 1
+
+
+async def test_the_account_tells_its_credit_and_the_prices_that_hosts_ask_for(site: Site) -> None:
+    provider_id = await site.rent("fa/abc/1")
+    account = await site.client.account()
+    assert account.credit_usd is not None
+    assert Decimal(499) < account.credit_usd <= Decimal(500)
+    assert await site.client_with("sim-key").price_rises() == ()
+
+    async with httpx.AsyncClient(base_url=site.url) as sim:
+        pending = {"factor": 1.5, "pending": True}
+        (await sim.post(f"/_sim/machines/{provider_id}/price", json=pending)).raise_for_status()
+    (rise,) = await site.client_with("sim-key").price_rises() or ()
+
+    assert rise.provider_id == provider_id
+    assert rise.more_usd_per_hour > 0
+
+
+async def test_agents_with_one_key_that_want_the_cheapest_offer_at_the_same_moment_get_one_each(site: Site) -> None:
+    markets = VastMarkets(httpx.AsyncClient(), Pacer(NO_LIMITS), SearchMemory())
+    clients = [markets.market(api_key="sim-key", base_url=site.url, worker_url_env="U") for _ in range(5)]
+    site.simulated.board.replace({"read_lag": {"create_seconds": 1}})
+
+    async def buy(number: int, client: VastMarket) -> str:
+        for _ in clients:
+            async with client.buying():
+                offer = (await client.offers(EXAMPLE, DISK_GB))[0]
+                try:
+                    return await client.launch(order(offer.offer_id, f"fa/abc/{number}"))
+                except Denied:
+                    continue
+        raise AssertionError("nothing was to be had")
+
+    bought = await asyncio.gather(*(buy(number, client) for number, client in enumerate(clients)))
+    await markets.http.aclose()
+
+    assert len(set(bought)) == 5
+    assert site.live == 5
+    hosts = [machine.host.machine_id for machine in site.simulated.machines.values()]
+    assert len(set(hosts)) == 5
+
+
+async def test_a_market_whose_certificate_nobody_vouches_for_hears_nothing(tmp_path: Path) -> None:
+    made = write_credentials(tmp_path / "made")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.serving_certificate, made.serving_key)
+    heard: list[bytes] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(1))
+        writer.close()
+
+    server = await asyncio.start_server(hear, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    async with server, httpx.AsyncClient() as http:
+        markets = VastMarkets(http, Pacer(NO_LIMITS), SearchMemory())
+        client = markets.market(api_key="sim-key", base_url=f"https://127.0.0.1:{port}", worker_url_env="U")
+        with pytest.raises(TryLater, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.launch(order("1"))
+        with pytest.raises(FleetUnreadable, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.machines()
+
+    assert not any(heard)

@@ -128,6 +128,29 @@ async def test_what_a_host_was_measured_at_is_what_to_expect_of_it_next_time(wor
     assert pulse.host_rates == {("m1", "RTX 5090", 1): 85.0}
 
 
+@pytest.mark.parametrize("rate", [501, 99_999.0])
+async def test_a_rate_that_no_such_machine_makes_fails_it_and_is_not_remembered(workers: Workers, rate: float) -> None:
+    answer = (await workers.say("bench-done", {"uuid": await workers.register(), "rate": rate})).json()
+
+    assert answer == {"ok": True, "passed": False}
+    assert (await workers.machine())["failure"] == f"benchmark of {rate:g} p/h is more than 1x RTX 5090 can make"
+    assert (await workers.process.ledger.pulse(workers.run.agent_id, 0, NOON)).host_rates == {}
+
+
+async def test_benchmarks_of_three_hosts_say_what_machines_like_them_make_until_they_are_old(workers: Workers) -> None:
+    for number, rate in enumerate((70, 80, 100), 2):
+        async with workers.process.database.transaction() as connection:
+            await connection.execute(sa.text("UPDATE instances SET machine_id = :host"), {"host": f"m{number}"})
+        await workers.say("bench-done", {"uuid": await workers.register(), "rate": rate})
+        await workers.register()
+
+    pulse = await workers.process.ledger.pulse(workers.run.agent_id, 0, NOON)
+    later = await workers.process.ledger.pulse(workers.run.agent_id, 0, NOON + timedelta(days=31))
+
+    assert pulse.kind_rates == {("RTX 5090", 1, 512): 80.0}
+    assert (later.host_rates, later.kind_rates) == ({}, {})
+
+
 async def test_the_minimum_itself_is_enough(workers: Workers) -> None:
     uuid = await workers.register()
 

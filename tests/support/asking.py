@@ -57,7 +57,7 @@ def offers(stage: Stage) -> list[str]:
     said = stage.rows(
         "SELECT content::jsonb AS it FROM messages WHERE content LIKE '{\"shown\"%%' ORDER BY session_id DESC, seq DESC"
     )
-    return [offer["id"] for offer in said[0]["it"]["offers"]]
+    return [offer["offer_id"] for offer in said[0]["it"]["offers"]]
 
 
 def answers(stage: Stage) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from fleetagent.adapters.model.gate import Gate
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import TOOLS, Arguments, Tool
 from fleetagent.agent.turn import Ended
+from fleetagent.domain.account import Account
 from fleetagent.domain.fleet import MarketStatus, Offer, Order, Rented
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
 from fleetagent.domain.schedule import Trigger
@@ -47,8 +48,15 @@ class CountingMarket:
     asked: list[str] = field(default_factory=list)
     rented: dict[str, Rented] = field(default_factory=dict)
 
-    async def account_id(self) -> str:
-        return "7"
+    async def account(self) -> Account:
+        return Account("7")
+
+    async def price_rises(self) -> None:
+        return None
+
+    @asynccontextmanager
+    async def buying(self) -> AsyncIterator[None]:
+        yield
 
     async def machines(self) -> tuple[Rented, ...]:
         return tuple(self.rented.values())

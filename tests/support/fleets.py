@@ -3,18 +3,20 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from fleetagent.domain.capacity import Target, effective_target
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.facts import Facts
-from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, MarketStatus, Offer, Phase, Rented
+from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, MarketStatus, Offer, Phase, Rented, Told, Waiting
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.resource import Condition
 from support.manifests import a_parsed_spec
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 ACTIVE = Demand(active=True)
+PREFIX = "fa/0123456789ab/"
+"""How this agent's labels begin."""
 
 
 def ago(**span: float) -> datetime:
@@ -46,7 +48,7 @@ def an_offer(offer_id: str = "7001", **changes: Any) -> Offer:
 def an_instance(provider_id: str | None = "9001", phase: Phase = Phase.PROVING, **changes: Any) -> Instance:
     """A machine of ours that was asked for two hours ago and makes 100 proofs/h for 0.50 USD/h."""
     usual = Instance(
-        label=f"fa/0123456789ab/{provider_id or 'intent'}",
+        label=f"{PREFIX}{provider_id or 'intent'}",
         provider_id=provider_id,
         phase=phase,
         phase_since=ago(hours=1),
@@ -60,6 +62,27 @@ def an_instance(provider_id: str | None = "9001", phase: Phase = Phase.PROVING, 
         expected_rate=100.0,
         measured_rate=100.0 if phase is Phase.PROVING else None,
         market_status=MarketStatus.RUNNING if provider_id else None,
+    )
+    told = Told(replace(usual, **_decimals(changes)).usd_per_hour if phase is not Phase.REQUESTED else None)
+    return replace(usual, **{"told": told, **_decimals(changes)})
+
+
+def a_waiting(action_id: int = 42, kind: Literal["launch", "stop"] = "launch", **changes: Any) -> Waiting:
+    """An action that waits for a person until a quarter past: to rent offer 7001 for 0.50 USD/h, or to stop 9001."""
+    launches = kind == "launch"
+    usual = Waiting(
+        action_id=action_id,
+        kind=kind,
+        run_id=1,
+        by="model",
+        intent_key=f"1:1:{action_id}",
+        reason="as planned",
+        what="1x RTX 5090" if launches else "9001, 1x RTX 5090",
+        usd_per_hour=Decimal("0.50"),
+        proofs_per_hour=100.0,
+        expires_at=NOW + timedelta(minutes=15),
+        offer=an_offer() if launches else None,
+        label=None if launches else an_instance().label,
     )
     return replace(usual, **_decimals(changes))
 

@@ -60,9 +60,17 @@ class LongMemory(Memory):
         return tuple(self.acts.get(run_id, ()))
 
     async def refuse(
-        self, run: Run, kind: str, *, intent_key: str, by: str, args: Mapping[str, Any], refusal: Refusal
+        self,
+        run: Run,
+        kind: str,
+        *,
+        intent_key: str,
+        by: str,
+        args: Mapping[str, Any],
+        refusal: Refusal,
+        wish: Any = None,
     ) -> None:
-        del intent_key, by, args
+        del intent_key, by, args, wish
         self.book_action(run.run_id, ActionState.REFUSED, kind, None, refusal.code)
 
     async def pulse(self, agent_id: int, run_id: int, now: datetime) -> Pulse:

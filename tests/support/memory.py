@@ -179,9 +179,17 @@ class Memory:
         return Pulse(0, 0, 0, Decimal(0), tokens, host_rates=self.host_rates)
 
     async def refuse(
-        self, run: Run, kind: str, *, intent_key: str, by: str, args: Mapping[str, Any], refusal: Refusal
+        self,
+        run: Run,
+        kind: str,
+        *,
+        intent_key: str,
+        by: str,
+        args: Mapping[str, Any],
+        refusal: Refusal,
+        wish: Any = None,
     ) -> None:
-        del intent_key, by, args, refusal
+        del intent_key, by, args, refusal, wish
         self.act(run.run_id, ActionState.REFUSED, kind)
 
     # --- ports.Conversation ---

@@ -9,6 +9,7 @@ from decimal import Decimal
 from secrets import token_hex
 from typing import Any
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.adapters.model.client import OpenAIModel, model_http_client
 from fleetagent.adapters.model.payload import Habits
 from fleetagent.adapters.model.sizes import Sizes
@@ -21,6 +22,7 @@ from fleetagent.agent.observe import Observe
 from fleetagent.agent.subject import Subject, label_prefix
 from fleetagent.agent.tools import TOOLS, Tool
 from fleetagent.agent.turn import Ended
+from fleetagent.domain.account import Account
 from fleetagent.domain.fleet import Offer, Rented
 from fleetagent.domain.records import AgentRecord
 from fleetagent.domain.resource import FleetAgent
@@ -36,8 +38,15 @@ from support.stores import KEY, Process
 class EmptyMarket:
     """Nothing is offered, nothing is rented."""
 
-    async def account_id(self) -> str:
-        return "7"
+    async def account(self) -> Account:
+        return Account("7")
+
+    async def price_rises(self) -> tuple[()]:
+        return ()
+
+    @asynccontextmanager
+    async def buying(self) -> AsyncIterator[None]:
+        yield
 
     async def machines(self) -> tuple[Rented, ...]:
         return ()
@@ -115,7 +124,7 @@ class OnPostgres:
         worlds: Any = FakeWorlds(self.model(), self.market)
         effects = Effects(process.agents, process.ledger, now)
         limits = SettleLimits(settling=timedelta(minutes=5), confirm_gone=timedelta(minutes=1))
-        lifecycle = Lifecycle(process.agents, process.runs, process.ledger, effects, now, limits)
+        lifecycle = Lifecycle(process.agents, process.runs, process.ledger, effects, self.cluster, now, limits)
         services = Services(
             worlds=worlds,
             runs=process.runs,
@@ -126,6 +135,7 @@ class OnPostgres:
             now=now,
             new_secret=a_secret,
             worker_url=self.worker_url,
+            meter=Metrics(),
         )
         turn = turn_on(process.agents, process.conversation, services, self.tools, self.compact)
         lease = await process.lease()

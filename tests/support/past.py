@@ -84,9 +84,10 @@ _PAST = (
       SELECT agent_id, run + n, agent_id || '/l/' || n, 'launch', 'model', 'done', agent_id || '/m/' || n, at
       FROM given, generate_series(10, runs, 10) AS n RETURNING agent_id, id, label, created_at
     )
-    INSERT INTO instances (agent_id, label, action_id, phase, phase_since, requested_at, machine_id, gpu_name, num_gpus,
-      cpu_ram_gb, cpu_cores, usd_per_hour, expected_rate, billed_until, gone_at)
-    SELECT agent_id, label, id, 'gone', created_at, created_at, 'm', 'RTX 5090', 1, 1, 1, 1, 1, created_at, created_at
+    INSERT INTO instances (agent_id, label, number, action_id, phase, phase_since, requested_at, machine_id, gpu_name,
+      num_gpus, cpu_ram_gb, cpu_cores, usd_per_hour, expected_rate, billed_until, gone_at)
+    SELECT agent_id, label, id, id, 'gone', created_at, created_at, 'm', 'RTX 5090',
+      1, 1, 1, 1, 1, created_at, created_at
     FROM done
     """,
     """

@@ -88,6 +88,7 @@ class Rehearsal:
     metrics: Metrics = field(default_factory=Metrics)
     longest: timedelta = LONGEST
     """What a run may take, by the real clock."""
+    worker_url: str | None = None
 
     @property
     def agent(self) -> FleetAgent:
@@ -114,7 +115,8 @@ class Rehearsal:
             observe=observe,
             now=lambda: self.now,
             new_secret=lambda: Secret("token", "hash"),
-            worker_url=None,
+            worker_url=self.worker_url,
+            meter=self.metrics,
         )
         turn = turn_on(memory, memory, services, self.tools, metrics=self.metrics, longest=self.longest)
         subject = Subject(self.agent, self.memory.record(), "fa/test/")

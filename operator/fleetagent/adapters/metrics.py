@@ -65,8 +65,15 @@ class Metrics:
             (*AGENT, "place"),
             registry=self._registry,
         )
+        self._refusals = Counter(
+            "fleetagent_refusals",
+            "Actions that a guardrail refused, by its code",
+            (*AGENT, "kind", "code"),
+            registry=self._registry,
+        )
         self._per_agent = (
             self._compactions,
+            self._refusals,
             self._requests,
             self._seconds,
             self._tokens,
@@ -81,6 +88,10 @@ class Metrics:
     def compacted(self, key: AgentKey, method: str) -> None:
         """See `ports.Meter.compacted`."""
         self._compactions.labels(key.namespace, key.name, method).inc()
+
+    def refused(self, key: AgentKey, kind: str, code: str) -> None:
+        """See `ports.Meter.refused`."""
+        self._refusals.labels(key.namespace, key.name, kind, code).inc()
 
     @contextmanager
     def asking(self, key: AgentKey) -> Iterator[None]:

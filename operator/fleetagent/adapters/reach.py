@@ -3,13 +3,19 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fleetagent.errors import BadResource, TryLater
 
+BEHIND_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""Where clusters without IPv4 reach it: the last 32 bits are the address that is opened."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 LOOKUP_SECONDS = 5.0
+LOOKUPS_AT_ONCE = 32
+"""In threads of their own: one of a name server that is silent goes on for half a minute after nobody waits for it."""
 
 
 class Reach:
@@ -19,8 +25,17 @@ class Reach:
     resources are written by strangers, set the list.
     """
 
-    def __init__(self, allowed_hosts: Collection[str] = (), *, lookup_seconds: float = LOOKUP_SECONDS) -> None:
+    def __init__(
+        self,
+        allowed_hosts: Collection[str] = (),
+        *,
+        lookup_seconds: float = LOOKUP_SECONDS,
+        look_up: Callable[..., list[Any]] = socket.getaddrinfo,
+    ) -> None:
         self._lookup_seconds = lookup_seconds
+        self._look_up = look_up
+        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+        self._under_way: dict[tuple[str, int], asyncio.Future[list[Any]]] = {}
         self._allowed = frozenset(_plain(entry) for entry in allowed_hosts)
 
     async def check(self, url: str, *, field: str, condition: str) -> None:
@@ -41,13 +56,28 @@ class Reach:
     async def _addresses(self, host: str, port: int, field: str) -> list[str]:
         try:
             async with asyncio.timeout(self._lookup_seconds):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = await asyncio.shield(self._looked_up(host, port))
         except TimeoutError as error:
             because = f"the name server says nothing of host {host!r} within {self._lookup_seconds:g} s"
             raise TryLater(f"{field}: {because}") from error
         except (OSError, UnicodeError) as error:
             raise TryLater(f"{field}: host {host!r} has no address ({error})") from error
         return [str(info[4][0]) for info in found]
+
+    def _looked_up(self, host: str, port: int) -> asyncio.Future[list[Any]]:
+        """One lookup of a name at a time, for all who wait for it: asking again would take one more thread."""
+        place = host, port
+        if place not in self._under_way:
+            loop = asyncio.get_running_loop()
+            lookup = loop.run_in_executor(self._threads, self._look_up, host, port, 0, socket.SOCK_STREAM)
+            self._under_way[place] = lookup
+            lookup.add_done_callback(lambda over: self._over(place, over))
+        return self._under_way[place]
+
+    def _over(self, place: tuple[str, int], lookup: asyncio.Future[list[Any]]) -> None:
+        del self._under_way[place]
+        if not lookup.cancelled():
+            lookup.exception()  # whoever waited has heard of it; perhaps nobody did any more
 
 
 def _plain(entry: str) -> str:
@@ -74,5 +104,6 @@ def _refused(condition: str, field: str, host: str, because: str) -> BadResource
 def _is_inside(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
-        ip = ip.ipv4_mapped or ip.sixtofour or ip
+        behind = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in BEHIND_NAT64 else None
+        ip = ip.ipv4_mapped or ip.sixtofour or behind or ip
     return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast

@@ -9,11 +9,11 @@ from fleetagent.agent.effects import Effects
 from fleetagent.agent.lease import kept
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.subject import Subject, label_prefix
-from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
+from fleetagent.domain.fleet import FleetUnknown, Phase
 from fleetagent.domain.records import AgentKey, Lease
 from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent, Metadata
 from fleetagent.errors import BadResource, LeaseLost, NotStorable, TryLater
-from fleetagent.ports import Agents, Cluster, Ledger, Market, Worlds
+from fleetagent.ports import Agents, Cluster, Ledger, Worlds
 
 SAID_AGAIN_AFTER = timedelta(seconds=20)
 
@@ -95,12 +95,12 @@ class Deletion:
             market = await self._worlds.market(subject.agent)
         except BadResource as error:
             return await self._unread(subject, str(error), names)
-        fleet = await self._lifecycle.look(subject, lease, market)
+        fleet = (await self._lifecycle.look(subject, lease, market)).fleet
         if isinstance(fleet, FleetUnknown):
             return await self._unread(subject, f"the fleet is unknown ({fleet.because})", names)
-        for instance in fleet.instances:
-            if instance.phase is not Phase.STOPPING and instance.provider_id is not None:
-                await self._destroy(subject, lease, market, instance)
+        running = [i for i in fleet.instances if i.phase is not Phase.STOPPING and i.provider_id is not None]
+        key = f"{subject.record.id}:deletion:{subject.record.uid}"
+        await self._effects.stop_all(lease, market, running, key=key, by="deletion", reason="the resource is deleted")
         if not fleet.instances:
             return None
         return f"machines are being destroyed: {', '.join(i.instance_id for i in fleet.instances[:10])}; {_way_out('')}"
@@ -113,12 +113,6 @@ class Deletion:
         words = f"the market could not be read at the end; no machine of this agent is known: {because}"
         await self._say(subject.agent.metadata, "MarketNotRead", words)
         return None
-
-    async def _destroy(self, subject: Subject, lease: Lease, market: Market, instance: Instance) -> None:
-        key = f"{subject.record.id}:deletion:{subject.record.uid}:{instance.label}"
-        await self._effects.stop(
-            lease, 0, market, instance, intent_key=key, by="deletion", reason="the resource is deleted"
-        )
 
     async def _say(self, meta: Metadata, reason: str, message: str) -> None:
         """Repeated while it lasts, but not at every step."""

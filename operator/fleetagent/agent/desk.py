@@ -10,8 +10,12 @@ from fleetagent.agent.subject import Subject
 from fleetagent.domain.facts import Facts
 from fleetagent.domain.fleet import Fleet, Offer
 from fleetagent.domain.observation import Observation
+from fleetagent.domain.rates import with_history
 from fleetagent.domain.records import Pulse, Run
-from fleetagent.ports import Cluster, Ledger, Market, Runs, Worlds
+from fleetagent.ports import Cluster, Ledger, Market, Meter, Runs, Worlds
+
+FROM_STRANGERS = "from_strangers"
+"""Where a tool's result says which of its fields hold words of hosts, the market or other sources: data, no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Services:
     new_secret: Callable[[], Secret]
     worker_url: str | None
     """The public base that machines are given, without a trailing slash; None: launches are refused."""
+    meter: Meter
 
 
 @dataclass(slots=True)
@@ -51,8 +56,12 @@ class Desk:
     newest: Callable[[Subject], Subject]
     """The same subject with the resource as it is now: somebody may hold the agent back while it thinks."""
     offers_shown: dict[str, Offer] = field(default_factory=dict)
+    offer_aliases: dict[str, str] = field(default_factory=dict)
+    """Short names of the offers shown, by the market's id; with the run's number in them, so that none outlives it."""
     wakes_changed: int = 0
     alerts_raised: int = 0
+    told: tuple[int, ...] = ()
+    """Actions that waited for a person, and of which this run's observation tells what became of them."""
     tools_failed: int = 0
     """Whatever the model asked for and did not get: such a run is never quiet."""
     calls_unusable: int = 0
@@ -65,10 +74,25 @@ class Desk:
         self.calls_unusable += 1
         self.last_unusable = because
 
+    def show(self, *offers: Offer) -> None:
+        """The model sees these offers: it may name them from now on, until the run ends."""
+        for offer in offers:
+            self.offers_shown[offer.offer_id] = offer
+            self.offer_aliases.setdefault(offer.offer_id, f"o{self.run.run_id}-{len(self.offer_aliases) + 1}")
+
+    def offer_named(self, name: str) -> str:
+        """The market's id of a shown offer, named by that id or by its alias; what was not shown stays as it is."""
+        if name in self.offers_shown:
+            return name
+        alias = name.strip().lower()
+        return next((offer_id for offer_id, known in self.offer_aliases.items() if known == alias), name)
+
     async def facts(self, offer_now: Offer | None, stop: str | None) -> Facts:
         """Read the world again: an action is judged by what is true now, not by what the model saw."""
         self.subject = self.newest(self.subject)
         self.seen, self.pulse = await self.services.observe(self.subject, self.run.lease, self.run.run_id)
+        if offer_now is not None:  # with the same memory of rates as the plan's and the list's offers
+            offer_now = with_history(offer_now, self.pulse.host_rates, self.pulse.kind_rates)
         return Facts(
             now=self.services.now(),
             spec=self.subject.spec,
@@ -84,11 +108,15 @@ class Desk:
             usd_spent_today=self.pulse.usd_spent_today,
             installation_stop=stop,
             workers_can_report=self.services.worker_url is not None,
+            model_tokens_today=self.pulse.model_tokens_today,
         )
 
     async def count_again(self) -> None:
         """Take in what an effect has changed in the ledger: the model sees its own machines when it looks next."""
         ledger, agent_id, now = self.services.ledger, self.subject.record.id, self.services.now()
         self.pulse = await ledger.pulse(agent_id, self.run.run_id, now)
+        self.seen = replace(self.seen, decided=tuple(d.words for d in self.pulse.decided))
         if isinstance(self.seen.fleet, Fleet):
-            self.seen = replace(self.seen, at=now, fleet=Fleet(await ledger.instances(agent_id), now))
+            self.seen = replace(
+                self.seen, at=now, fleet=Fleet(await ledger.instances(agent_id), now, self.pulse.waiting)
+            )

@@ -6,7 +6,7 @@ A create is never repeated. What is not clear stays in the ledger as unknown unt
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleetagent.agent.clock import Now
@@ -15,10 +15,13 @@ from fleetagent.domain.fleet import Instance, Order
 from fleetagent.domain.records import LaunchIntent, Lease, Run
 from fleetagent.errors import BadResource, Denied, LeaseLost, NotStorable, TryLater, Unclear
 from fleetagent.ports import Agents, Ledger, Market
+from fleetagent.ports.world import DESTROYED_TOGETHER
 
 log = logging.getLogger(__name__)
 
 MIN_RATE = "MIN_RATE"
+MOST_ONE_BY_ONE = 5
+"""Machines that a single look asks for one after another: the market takes a call every few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +109,64 @@ class Effects:
 
     async def destroy(self, lease: Lease, market: Market, instance: Instance) -> Effect:
         """Ask the market to destroy what the ledger calls stopping; asked again until it is gone."""
-        if instance.provider_id is None:
-            return Effect(happened=None, instance_id=instance.label, words="it has not been seen on the market yet")
+        if not _is_proved_ours(instance):
+            words = "it has not been seen on the market yet; it is destroyed as soon as it is"
+            return Effect(happened=None, instance_id=instance.instance_id, words=words)
         try:
-            await market.destroy(instance.provider_id, lambda: self._agents.check(lease))
+            await market.destroy(instance.instance_id, lambda: self._agents.check(lease))
         except (Denied, TryLater, Unclear, BadResource) as doubt:
             words = f"the market did not take it ({doubt}); it is asked again until the machine is gone"
-            return Effect(happened=None, instance_id=instance.provider_id, words=words)
+            return Effect(happened=None, instance_id=instance.instance_id, words=words)
         with _written_down_later():
             await self._ledger.stop_asked(lease, instance.label, self._now())
-        return Effect(happened=True, instance_id=instance.provider_id, words="destroyed; it bills until it is gone")
+        return Effect(happened=True, instance_id=instance.instance_id, words="destroyed; it bills until it is gone")
+
+    async def stop_all(
+        self, lease: Lease, market: Market, instances: Iterable[Instance], *, key: str, by: str, reason: str
+    ) -> None:
+        """As `stop` for all of them: the intents first, each with a key of its own, then as few calls as can be."""
+        stopping = tuple(instances)
+        for instance in stopping:
+            key_of_it = f"{key}:{instance.label}"
+            now = self._now()
+            await self._ledger.intend_stop(lease, 0, instance, intent_key=key_of_it, by=by, reason=reason, now=now)
+        await self.destroy_all(lease, market, stopping)
+
+    async def destroy_all(self, lease: Lease, market: Market, instances: Iterable[Instance]) -> None:
+        """As `destroy` for all that the ledger calls stopping; what is not taken is asked for at the next look.
+
+        What was asked for before and is still there is asked for by itself: perhaps it was asked for together in vain.
+        """
+        ours = [i for i in instances if _is_proved_ours(i)]
+        if ours:
+            await unbroken(self._destroy_all(lease, market, ours))
+
+    async def _destroy_all(self, lease: Lease, market: Market, instances: Sequence[Instance]) -> None:
+        singly = [i for i in instances if i.destroy_asked_at is not None]
+        first = [i for i in instances if i.destroy_asked_at is None]
+        for start in range(0, len(first), DESTROYED_TOGETHER):
+            together = first[start : start + DESTROYED_TOGETHER]
+            if len(together) == 1 or not await self._destroy_together(lease, market, together):
+                singly += together
+        for instance in singly[:MOST_ONE_BY_ONE]:
+            effect = await self.destroy(lease, market, instance)
+            if not effect.happened:
+                log.warning("machine %s: %s", effect.instance_id, effect.words)
+
+    async def _destroy_together(self, lease: Lease, market: Market, instances: Sequence[Instance]) -> bool:
+        """Whether the market took it; a complete list shows later what came of it."""
+        ids = [i.instance_id for i in instances]
+        try:
+            await market.destroy_together(ids, lambda: self._agents.check(lease))
+        except (Denied, TryLater, Unclear, BadResource) as doubt:
+            log.warning("%s machines are asked for one by one: %s", len(ids), doubt)
+            return False
+        with _written_down_later():
+            for instance in instances:
+                await self._ledger.stop_asked(lease, instance.label, self._now())
+        return True
+
+
+def _is_proved_ours(instance: Instance) -> bool:
+    """Whether a complete list has shown it under our label: an answer to a launch may name somebody else's machine."""
+    return instance.provider_id is not None and instance.market_status is not None

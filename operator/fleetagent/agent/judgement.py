@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.loop import Ending
 from fleetagent.agent.subject import Subject
+from fleetagent.domain.guardrails import DRY_RUN
 from fleetagent.domain.observation import Calls
 from fleetagent.domain.records import EFFECTS, Action, ActionState, Outcome, Pulse
 from fleetagent.domain.schedule import Trigger
@@ -20,13 +21,16 @@ class Trouble:
     is_models: bool = True
 
 
+TOKENS_USED_UP = "TokensUsedUp"
+
+
 def budget_used_up(subject: Subject, pulse: Pulse) -> Trouble | None:
     """Why the model may not be asked any more today, or None."""
     most = subject.spec.budget.model_tokens_per_day
     if most is None or pulse.model_tokens_today < most:
         return None
     sentence = f"{pulse.model_tokens_today} of {most} model tokens are used up today (spec.budget.modelTokensPerDay)"
-    return Trouble(Outcome.FAILED, "TokensUsedUp", sentence)
+    return Trouble(Outcome.FAILED, TOKENS_USED_UP, sentence)
 
 
 def outcome_of(ending: Ending, actions: tuple[Action, ...]) -> Outcome:
@@ -38,6 +42,8 @@ def outcome_of(ending: Ending, actions: tuple[Action, ...]) -> Outcome:
         return Outcome.UNCLEAR
     if ActionState.DONE in states:
         return Outcome.ACTED
+    if ActionState.WAITING in states:
+        return Outcome.WAITING
     return Outcome.REFUSED if states & {ActionState.REFUSED, ActionState.FAILED} else Outcome.HELD
 
 
@@ -51,7 +57,8 @@ def is_quiet(desk: Desk, actions: tuple[Action, ...]) -> bool:
     calls = desk.run.calls
     spoken = any(p.kind is Trigger.FEEDBACK for p in calls.pending)
     changed = desk.wakes_changed or desk.alerts_raised
-    return not (actions or changed or desk.tools_failed or calls.wakes or spoken)
+    told = desk.told  # what a person refused must stay in the agent's mind
+    return not (actions or changed or told or desk.tools_failed or calls.wakes or spoken)
 
 
 def summary_of(ending: Ending, trouble: Trouble | None, actions: tuple[Action, ...]) -> str:
@@ -59,7 +66,19 @@ def summary_of(ending: Ending, trouble: Trouble | None, actions: tuple[Action, .
     if trouble is not None:
         return f"{trouble.reason}: {trouble.sentence}"[:500]
     done = [f"{a.kind} {a.provider_ref or a.label}" for a in actions if a.state in EFFECTS]
-    refused = [f"{a.kind} refused ({a.refusal_code})" for a in actions if a.state is ActionState.REFUSED]
-    facts = ", ".join([*done, *refused])
+    waiting = [
+        f"{a.kind} of {a.what} waits for approval (action-{a.id})" for a in actions if a.state is ActionState.WAITING
+    ]
+    refused = [_refused(a) for a in actions if a.state is ActionState.REFUSED]
+    facts = ", ".join([*done, *waiting, *refused])
     words = ending.text or ending.because or ""
     return (f"{facts}. {words}" if facts else words)[:500] or "held"
+
+
+def _refused(action: Action) -> str:
+    """Why; and what it would have cost and made, where nothing but mode DryRun held it back."""
+    if action.refusal_code != DRY_RUN or action.usd_per_hour is None or action.proofs_per_hour is None:
+        return f"{action.kind} refused ({action.refusal_code})"
+    verb, sign = ("launched", "") if action.kind == "launch" else ("stopped", "-")
+    usd, rate = f"{sign}{action.usd_per_hour:.3f} USD/h", f"{sign}{action.proofs_per_hour:.0f} p/h"
+    return f"would have {verb} {action.what}, expected {usd} and {rate}"

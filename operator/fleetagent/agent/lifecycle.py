@@ -2,79 +2,132 @@
 
 import asyncio
 import logging
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
+from fleetagent.agent.alarms import Alarms
 from fleetagent.agent.clock import Now
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.subject import Subject
-from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, Phase
+from fleetagent.domain.account import PriceRise, Runway, bill
+from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, Phase, Rented
 from fleetagent.domain.records import Lease
-from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.settle import Doomed, SettleLimits, Settlement, settle
+from fleetagent.domain.settle import SettleLimits, Settlement, settle
 from fleetagent.errors import BadResource, TryLater
-from fleetagent.ports import Agents, Ledger, Market, Runs
+from fleetagent.ports import Agents, Cluster, Ledger, Market, Runs
 
 log = logging.getLogger(__name__)
+
+FLEET_UNKNOWN = "FleetUnknown"
+CREDIT_LOW = "CreditLow"
+PRICE_RISE = "PriceRise"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at the market showed."""
+
+    fleet: Fleet | FleetUnknown
+    runway: Runway | None = None
+    """None while the account cannot be read."""
 
 
 class Lifecycle:
     """Keeps ledger and market together; what it changes becomes fleet events."""
 
     def __init__(
-        self, agents: Agents, runs: Runs, ledger: Ledger, effects: Effects, now: Now, limits: SettleLimits
+        self,
+        agents: Agents,
+        runs: Runs,
+        ledger: Ledger,
+        effects: Effects,
+        cluster: Cluster,
+        now: Now,
+        limits: SettleLimits,
     ) -> None:
         self._agents = agents
-        self._runs = runs
         self._ledger = ledger
         self._effects = effects
+        self._cluster = cluster
         self._now = now
         self._limits = limits
+        self._alarms = Alarms(runs, now)
 
-    async def look(self, subject: Subject, lease: Lease, market: Market) -> Fleet | FleetUnknown:
-        """The fleet as a complete listing and the ledger agree, or why it is unknown."""
+    async def look(self, subject: Subject, lease: Lease, market: Market) -> Look:
+        """The fleet as a complete listing and the ledger agree, or why it is unknown; and how long the money lasts."""
         known = await self._ledger.instances(subject.record.id)
         try:
-            account, listed = await asyncio.gather(market.account_id(), market.machines())
-            await self._same_account(subject, lease, account, known)
+            account, listed, rises = await asyncio.gather(market.account(), market.machines(), _rises(market, known))
+            await self._same_account(subject, lease, account.id, known)
         except TryLater as error:
-            return await self.unknown(subject, f"spec.fleet.vast.baseURL: the market cannot be read ({error})", known)
+            because = f"spec.fleet.vast.baseURL: the market cannot be read ({error})"
+            return Look(await self.unknown(subject, because, known))
         except BadResource as error:
-            return await self.unknown(subject, str(error), known, error.reason)
-        ids = {i.provider_id for i in known}
-        ours = [r for r in listed if (r.label or "").startswith(subject.label_prefix) or r.provider_id in ids]
-        limits = self._limits_for(subject)
-        settled = settle(known, ours, self._now(), limits)
-        if settled.ask:
-            gone, there = await _ask_each(market, settled.ask)
-            settled = settle(known, ours, self._now(), limits, said_gone=gone, said_there=there)
+            return Look(await self.unknown(subject, str(error), known, error.reason))
+        runway = Runway(account.credit_usd, bill(listed), account.refused)
+        await self._alarms.tell(subject.record.id, CREDIT_LOW, _topping_up(runway) if runway.is_low else None)
+        settled = await self._settled(subject, market, known, listed, rises, runway)
         await self._write(subject, lease, settled)
-        await self._end(subject, lease, market, settled)
+        ending = (*(d.instance for d in settled.doomed), *settled.destroy_again)
+        await self._effects.destroy_all(lease, market, ending)
+        if rises is not None:
+            await self._alarms.tell(subject.record.id, PRICE_RISE, _rises_pending(settled))
         if isinstance(settled.fleet, FleetUnknown):
             last = settled.fleet.last_known
-            return await self.unknown(subject, settled.fleet.because, last.instances if last else ())
-        await self._runs.resolve_alerts(subject.record.id, "FleetUnknown")
-        if settled.doomed or settled.destroy_again or any(c.adopted for c in settled.changes):
-            return Fleet(await self._ledger.instances(subject.record.id), self._now())
-        return settled.fleet
+            because = settled.fleet.because
+            return Look(await self.unknown(subject, because, last.instances if last else ()), runway)
+        await self._alarms.tell(subject.record.id, FLEET_UNKNOWN, None)
+        if ending or any(c.adopted for c in settled.changes):
+            return Look(Fleet(await self._ledger.instances(subject.record.id), self._now()), runway)
+        return Look(settled.fleet, runway)
 
     async def unknown(
-        self, subject: Subject, because: str, known: tuple[Instance, ...] | None = None, reason: str = "FleetUnknown"
+        self, subject: Subject, because: str, known: tuple[Instance, ...] | None = None, reason: str = FLEET_UNKNOWN
     ) -> FleetUnknown:
         """The fleet as it was last known, with an alert: nothing is launched or stopped until it can be read again."""
         if known is None:
             known = await self._ledger.instances(subject.record.id)
         message = f"the fleet is unknown, nothing is launched or stopped: {because}"
-        await self._runs.raise_alert(subject.record.id, 0, "FleetUnknown", "warning", message)
+        await self._alarms.tell(subject.record.id, FLEET_UNKNOWN, message)
         return FleetUnknown(because, Fleet(known, self._now()), reason)
 
-    def _limits_for(self, subject: Subject) -> SettleLimits:
-        spec = subject.spec
+    async def _settled(
+        self,
+        subject: Subject,
+        market: Market,
+        known: tuple[Instance, ...],
+        listed: tuple[Rented, ...],
+        rises: Mapping[str, PriceRise] | None,
+        runway: Runway,
+    ) -> Settlement:
+        """The ledger compared with the list; with more facts where the list alone does not decide."""
+        now, prefix = self._now(), subject.label_prefix
+        out_of_credit = runway.credit_usd is not None and runway.credit_usd <= 0
+        limits = replace(self._limits, phases=_time_limits(subject), out_of_credit=out_of_credit)
+        compare = partial(settle, known, listed, now, label_prefix=prefix, rises=rises)
+        settled = compare(limits)
+        if settled.ask:
+            gone, there = await _ask_each(market, settled.ask)
+            listed = await _listed_again(market, listed) if there else listed
+            compare = partial(settle, known, listed, now, label_prefix=prefix, rises=rises)
+            compare = partial(compare, said_gone=gone, said_there=there)
+            settled = compare(limits)
+        if any(c.adopted for c in settled.changes):
+            settled = compare(await self._limits_of_launches(subject, limits))
+        return settled
+
+    async def _limits_of_launches(self, subject: Subject, limits: SettleLimits) -> SettleLimits:
+        """With what else a machine that turns up must keep to, as if it were launched now."""
+        spec, pulse = subject.spec, await self._ledger.pulse(subject.record.id, 0, self._now())
         return replace(
-            self._limits,
-            phases=_time_limits(subject),
+            limits,
             max_instances=spec.limits.max_instances,
             fleet_usd_per_hour=spec.budget.fleet_usd_per_hour,
+            fleet_usd_per_day=spec.budget.fleet_usd_per_day,
+            usd_spent_today=pulse.usd_spent_today,
+            hosts_excluded=frozenset(pulse.hosts_excluded),
         )
 
     async def _same_account(self, subject: Subject, lease: Lease, account: str, known: tuple[Instance, ...]) -> None:
@@ -94,29 +147,41 @@ class Lifecycle:
 
     async def _write(self, subject: Subject, lease: Lease, settled: Settlement) -> None:
         """Bills go on even when nothing changed."""
-        await self._ledger.settle(lease, settled.changes, self._now())
+        await self._ledger.settle(lease, settled.changes, self._now(), settled.doomed)
+        meta = subject.agent.metadata
+        event = partial(self._cluster.event, meta.namespace, meta.name, meta.uid)
         for change in settled.changes:
-            if change.news is not None:
-                value = f"{change.instance.label} {self._now().isoformat()}"
-                await self._runs.persist(subject.record.id, Trigger.EVENT, value, change.news)
-
-    async def _end(self, subject: Subject, lease: Lease, market: Market, settled: Settlement) -> None:
+            if change.news is not None and change.adopted is not None:
+                await event(kind="Warning", reason="MachineAdopted", message=change.news)
+            elif change.news is not None:
+                await event(kind="Normal", reason="FleetChanged", message=change.news)
         for doomed in settled.doomed:
-            await self._doom(subject, lease, market, doomed)
-        for instance in settled.destroy_again:
-            await self._effects.destroy(lease, market, instance)
+            log.info("%s: %s", subject.key, doomed.news)
+            await event(kind="Warning", reason="MachineGivenUp", message=doomed.news)
 
-    async def _doom(self, subject: Subject, lease: Lease, market: Market, doomed: Doomed) -> None:
-        instance = doomed.instance
-        if doomed.host_failed:
-            await self._ledger.fail_host(lease, instance, doomed.because, self._now())
-        key = f"{subject.record.id}:lifecycle:{instance.label}"
-        effect = await self._effects.stop(
-            lease, 0, market, instance, intent_key=key, by="lifecycle", reason=doomed.because
-        )
-        words = f"machine {instance.instance_id} was given up: {doomed.because}"
-        log.info("%s: %s (%s)", subject.key, words, effect.words)
-        await self._runs.persist(subject.record.id, Trigger.EVENT, f"{instance.label} doomed", words)
+
+async def _rises(market: Market, known: tuple[Instance, ...]) -> Mapping[str, PriceRise] | None:
+    """By machine; None while nobody knows, or nothing is rented."""
+    rises = await market.price_rises() if known else None
+    return None if rises is None else {rise.provider_id: rise for rise in rises}
+
+
+def _topping_up(runway: Runway) -> str:
+    said = f"; the market said: {runway.refused}" if runway.refused is not None else ""
+    return f"top up the market's account: {runway.words}{said}. Without credit it stops every machine"
+
+
+def _rises_pending(settled: Settlement) -> str | None:
+    """What a person may want to accept or not; nobody of us does."""
+    fleet = settled.fleet.last_known if isinstance(settled.fleet, FleetUnknown) else settled.fleet
+    asked = [
+        f"machine {i.instance_id}: {i.told.announced_usd_per_hour:.4f} instead of {i.usd_per_hour:.4f} USD/h"
+        for i in (fleet.instances if fleet is not None else ())
+        if i.told.announced_usd_per_hour is not None
+    ]
+    if not asked:
+        return None
+    return f"hosts ask for a higher price, and end the rental if nobody accepts it: {'; '.join(asked[:10])}"
 
 
 async def _ask_each(market: Market, instances: tuple[Instance, ...]) -> tuple[set[str], set[str]]:
@@ -132,6 +197,15 @@ async def _ask_each(market: Market, instances: tuple[Instance, ...]) -> tuple[se
 
     await asyncio.gather(*(ask(i.provider_id) for i in instances[:20] if i.provider_id is not None))
     return gone, there
+
+
+async def _listed_again(market: Market, listed: tuple[Rented, ...]) -> tuple[Rented, ...]:
+    """The list once more, since it lacks what the market says is there: a gap of one call is no reason for an alert."""
+    try:
+        return await market.machines()
+    except (TryLater, BadResource) as error:
+        log.warning("the list has a gap, and could not be read again: %s", error)
+        return listed
 
 
 def _time_limits(subject: Subject) -> dict[Phase, timedelta]:

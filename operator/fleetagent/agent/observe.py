@@ -1,14 +1,16 @@
 """Ask the ports, return one frozen Observation."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from fleetagent.agent.alarms import Alarms
 from fleetagent.agent.clock import Now
-from fleetagent.agent.lifecycle import Lifecycle
+from fleetagent.agent.lifecycle import Lifecycle, Look
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.capacity import effective_target
 from fleetagent.domain.demand import Demand, DemandUnknown
-from fleetagent.domain.fleet import Fleet, FleetUnknown
+from fleetagent.domain.fleet import Fleet
 from fleetagent.domain.money import over_budget
 from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Lease, Pulse
@@ -25,10 +27,9 @@ class Observe:
     def __init__(
         self, worlds: Worlds, lifecycle: Lifecycle, ledger: Ledger, runs: Runs, cluster: Cluster, now: Now
     ) -> None:
-        self._runs = runs
+        self._alarms = Alarms(runs, now)
         self._cluster = cluster
         self._stop: tuple[datetime, str | None] | None = None
-        self._over_budget: dict[int, bool] = {}
         self._worlds = worlds
         self._lifecycle = lifecycle
         self._ledger = ledger
@@ -36,7 +37,7 @@ class Observe:
 
     async def __call__(self, subject: Subject, lease: Lease, run_id: int = 0) -> tuple[Observation, Pulse]:
         """Fleet and demand side by side, then the ledger's counts."""
-        fleet, demand, problem = await asyncio.gather(
+        look, demand, problem = await asyncio.gather(
             self.fleet(subject, lease), self.demand(subject), self.launch_problem(subject)
         )
         now = self._now()
@@ -45,8 +46,10 @@ class Observe:
         target = effective_target(
             float(wanted.proofs_per_hour), float(wanted.tolerance_percent), limits.min_instances, demand
         )
+        fleet = look.fleet
         if isinstance(fleet, Fleet):
             await self._tell_overrun(subject, fleet, pulse)
+            fleet = replace(fleet, waiting=pulse.waiting)
         seen = Observation(
             at=now,
             fleet=fleet,
@@ -56,32 +59,28 @@ class Observe:
             open_alerts=pulse.open_alerts,
             launch_problem=problem,
             alerts=pulse.alerts,
+            runway=look.runway,
+            decided=tuple(d.words for d in pulse.decided),
         )
         return seen, pulse
 
-    async def fleet(self, subject: Subject, lease: Lease) -> Fleet | FleetUnknown:
+    async def fleet(self, subject: Subject, lease: Lease) -> Look:
         """One look at the market, by way of the lifecycle."""
         try:
             market = await self._worlds.market(subject.agent)
         except (BadResource, TryLater) as error:
-            return await self._lifecycle.unknown(subject, str(error), reason=reason_in(error, "FleetUnknown"))
+            return Look(await self._lifecycle.unknown(subject, str(error), reason=reason_in(error, "FleetUnknown")))
         return await self._lifecycle.look(subject, lease, market)
 
     async def _tell_overrun(self, subject: Subject, fleet: Fleet, pulse: Pulse) -> None:
-        """Caps stop no machine, so a person must know when they do not hold; written when it changes."""
-        agent_id, budget = subject.record.id, subject.spec.budget
-        bill, today = fleet.usd_per_hour, pulse.usd_spent_today
-        over = over_budget(budget, bill, today)
-        if self._over_budget.get(agent_id) is over and (pulse.open_alerts > 0) is over:
-            return  # another process may have told it otherwise meanwhile
-        if over:
-            figures = f"{bill:.2f} USD/h of {budget.fleet_usd_per_hour:.2f}, {today:.2f} USD today"
+        """Caps stop no machine, so a person must know when they do not hold."""
+        budget, cost, today = subject.spec.budget, fleet.usd_per_hour, pulse.usd_spent_today
+        words = None
+        if over_budget(budget, cost, today):
+            figures = f"{cost:.2f} USD/h of {budget.fleet_usd_per_hour:.2f}, {today:.2f} USD today"
             daily = f" of {budget.fleet_usd_per_day:.2f}" if budget.fleet_usd_per_day is not None else ""
             words = f"over budget: {figures}{daily}; caps stop no machine: lower the target, or stop some"
-            await self._runs.raise_alert(agent_id, 0, OVER_BUDGET, "warning", words)
-        else:
-            await self._runs.resolve_alerts(agent_id, OVER_BUDGET)
-        self._over_budget[agent_id] = over
+        await self._alarms.tell(subject.record.id, OVER_BUDGET, words)
 
     async def demand(self, subject: Subject) -> Demand | DemandUnknown:
         """What the demand source says."""

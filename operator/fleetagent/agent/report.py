@@ -7,7 +7,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from fleetagent.agent.judgement import TOKENS_USED_UP, budget_used_up
 from fleetagent.agent.subject import Subject
+from fleetagent.domain.fallback import controller_decides
 from fleetagent.domain.fleet import Fleet
 from fleetagent.domain.observation import Alert, Observation
 from fleetagent.domain.records import Outcome, Pulse, RunReport
@@ -16,14 +18,18 @@ from fleetagent.domain.resource import (
     FleetAgentStatus,
     FleetStatus,
     Metadata,
+    Mode,
     RunStatus,
     SessionStatus,
     SpendStatus,
+    WaitingActionStatus,
     WakeStatus,
     readable_status,
 )
+from fleetagent.domain.resource.status import MAX_WAITING_ACTIONS
 from fleetagent.domain.schedule import Wake
 from fleetagent.domain.status import Finding, Health, findings, merged, news
+from fleetagent.domain.text import neutral
 from fleetagent.errors import TryLater
 from fleetagent.ports import Cluster
 
@@ -80,7 +86,12 @@ class Report:
         before = known.conditions or subject.agent.status.conditions
         session = subject.record.session
         counts = session.counts if session.counts and session.counts.endpoint == subject.endpoint else None
-        health = replace(known.health, feedback_dropped=session.feedback_dropped, counts=counts)
+        health = replace(
+            known.health,
+            feedback_dropped=session.feedback_dropped,
+            counts=counts,
+            controller_since=_controller_since(subject, known.pulse, last),
+        )
         found = findings(subject.spec, known.seen, health, now, before)
         known.conditions = merged(before, found, now, meta.generation)
         await self._announce(meta, before, known.conditions)
@@ -138,6 +149,15 @@ class Report:
             )
 
 
+def _controller_since(subject: Subject, pulse: Pulse | None, last: RunReport | None) -> datetime | None:
+    """Since when the model has failed, if the last run was the controller's; what is stored tells, so it survives."""
+    since = subject.record.model_failing_since
+    if last is None or subject.spec.mode is Mode.SUSPENDED:
+        return None
+    used_up = last.reason == TOKENS_USED_UP if pulse is None else budget_used_up(subject, pulse) is not None
+    return since if controller_decides(subject.spec, since, last.started_at, tokens_used_up=used_up) else None
+
+
 def _but_for_the_time(status: Mapping[str, Any]) -> Mapping[str, Any]:
     fleet = {k: v for k, v in (status.get("fleet") or {}).items() if k != "observedAt"}
     return {**status, "fleet": fleet}
@@ -170,6 +190,7 @@ def _status(
         last_run=None if last is None else _run(last),
         next_run_at=next_run_at,
         pending_wakes=tuple(WakeStatus(id=w.id, at=w.at, reason=w.reason, asked_by_run=w.asked_by_run) for w in wakes),
+        waiting_actions=subject.agent.status.waiting_actions if known.pulse is None else _waiting(known.pulse),
         fleet=(_fleet(known.seen) if known.seen else None) or subject.agent.status.fleet,
         spend=_spend(known.pulse) if known.pulse is not None else subject.agent.status.spend,
         open_alerts=known.pulse.open_alerts if known.pulse is not None else subject.agent.status.open_alerts,
@@ -194,13 +215,27 @@ def _fleet(seen: Observation) -> FleetStatus | None:
         return None
     cap = seen.capacity
     return FleetStatus(
-        instances=cap.instances,
+        instances=len(seen.fleet.instances),
         proving=cap.proving,
         on_the_way=cap.on_the_way,
         proofs_per_hour=Decimal(str(cap.proofs_per_hour)),
         projected_proofs_per_hour=Decimal(str(cap.projected_proofs_per_hour)),
         usd_per_hour=seen.fleet.usd_per_hour,
         observed_at=seen.at,
+    )
+
+
+def _waiting(pulse: Pulse) -> tuple[WaitingActionStatus, ...]:
+    return tuple(
+        WaitingActionStatus(
+            id=action.name,
+            kind=action.kind,
+            what=neutral(action.what, 60),
+            usd_per_hour=action.usd_per_hour,
+            reason=neutral(action.reason, 500),
+            expires_at=action.expires_at,
+        )
+        for action in pulse.waiting[:MAX_WAITING_ACTIONS]
     )
 
 

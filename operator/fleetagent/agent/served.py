@@ -3,6 +3,7 @@
 import hashlib
 import re
 
+from fleetagent.agent.approvals import Approvals
 from fleetagent.agent.compose import MOST_FEEDBACK_CHARS
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.records import Lease
@@ -61,10 +62,11 @@ def wants_reset(subject: Subject) -> dict[str, str]:
 class Served:
     """Turns unserved annotations into persisted triggers; each value once."""
 
-    def __init__(self, agents: Agents, runs: Runs, cluster: Cluster) -> None:
+    def __init__(self, agents: Agents, runs: Runs, cluster: Cluster, approvals: Approvals) -> None:
         self._agents = agents
         self._runs = runs
         self._cluster = cluster
+        self._approvals = approvals
 
     async def reset(self, subject: Subject, lease: Lease) -> bool:
         """Start a new session if one is asked for. It starts no run by itself."""
@@ -77,7 +79,10 @@ class Served:
         return True
 
     async def persist(self, subject: Subject, waiting: tuple[Pending, ...]) -> bool:
-        """Write down messages, acknowledgements and requests that are not there yet; whether there were any."""
+        """Write down what people said and is not there yet: words, approvals, requests; whether there was any.
+
+        A rejection is obeyed at once, and remembered as served by `refuse_the_rest`.
+        """
         wrote = False
         known = {(p.kind, p.value) for p in waiting}
         agent_id = subject.record.id
@@ -100,25 +105,34 @@ class Served:
                 comment = comment[:MOST_COMMENT_CHARS]
                 await self._runs.acknowledge(agent_id, int(found.group(1)), comment, f"acknowledge:{value}")
                 wrote = True
+        if unserved(subject, "reject") is not None:
+            await self._approvals.reject(subject)
+        value = unserved(subject, "approve")
+        if value is not None and (Trigger.APPROVAL, f"approve:{value}") not in known:
+            wrote |= await self._approvals.approve(subject, value)
         value = unserved(subject, "request")
         if value is not None and (Trigger.REQUEST, value) not in known:
             wrote |= await self._runs.persist(agent_id, Trigger.REQUEST, value)
         return wrote
 
     async def refuse_the_rest(self, subject: Subject, lease: Lease) -> bool:
-        """Say what cannot be served, once, and remember that it was said; whether there was anything."""
+        """Answer what calls for no run, once, and remember that it was answered; whether there was anything.
+
+        Such are rejections, approvals of what does not wait, and what cannot be read. What waited for too long ends.
+        """
+        await self._approvals.expire(subject, lease)
         handled: dict[str, str] = {}
         value, said = unserved(subject, "acknowledge"), subject.agent.said(Annotation.ACKNOWLEDGE) or ""
         if value is not None and ACKNOWLEDGEMENT.match(clean(said)) is None:
             handled["acknowledge"] = value
             sentence = "must be an alert's id and, after a colon, a comment: alert-17: known outage"
             await self._say(subject, "Warning", "BadAnnotation", f"{Annotation.ACKNOWLEDGE.value} {sentence}")
-        for name in ("approve", "reject"):
-            if (value := unserved(subject, name)) is not None:
-                handled[name] = value
-                await self._say(
-                    subject, "Warning", "NothingWaiting", f"{NAMES[name].value}: no action waits for approval"
-                )
+        if (value := unserved(subject, "reject")) is not None:
+            await self._approvals.reject_and_answer(subject)
+            handled["reject"] = value
+        value = unserved(subject, "approve")
+        if value is not None and not await self._approvals.approve(subject, value):
+            handled["approve"] = value
         message = subject.agent.said(Annotation.MESSAGE)
         if (value := unserved(subject, "message")) is not None and message is not None and not clean(message).strip():
             handled["message"] = value

@@ -23,7 +23,7 @@ async def nothing_new(desk: Desk) -> bool:
     schedule, quiet, seen = desk.subject.spec.schedule, desk.subject.record.quiet, desk.seen
     if not schedule.skip_unchanged or quiet is None or desk.run.calls.kinds != (Trigger.SCHEDULE,):
         return False
-    if desk.pulse.waiting:
+    if desk.pulse.waiting or desk.pulse.decided:
         return False
     on_target = seen.standing is Standing.ON
     longest = schedule.max_quiet if on_target else min(schedule.max_quiet, LONGEST_OFF_TARGET)

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 
-from fleetagent.agent.desk import Desk
+from fleetagent.agent.desk import FROM_STRANGERS, Desk
 from fleetagent.agent.tools import Tool
 from fleetagent.domain.calls import Call
 from fleetagent.domain.text import clean
@@ -35,11 +35,12 @@ class Toolbox:
             result = await tool.answer(desk, arguments, call.id)
         except Unclear as doubt:
             desk.tools_failed += 1
-            return _error(f"{call.name}: not clear whether it happened ({doubt}): look before you repeat it")
+            said = f"{call.name}: not clear whether it happened ({doubt}): look before you repeat it"
+            return _error(said, from_strangers=True)
         except (TryLater, Denied, BadResource) as error:
             desk.tools_failed += 1
             log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, call.name, error)
-            return _error(f"{call.name} is not possible now: {error}")
+            return _error(f"{call.name} is not possible now: {error}", from_strangers=True)
         return json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=str)
 
     def _unusable(self, desk: Desk, sentence: str) -> str:
@@ -51,5 +52,6 @@ class Toolbox:
         return "" if call.name in self._tools else f" The tools are: {', '.join(self._tools)}."
 
 
-def _error(sentence: str) -> str:
-    return json.dumps({"ok": False, "error": clean(sentence, 600)}, ensure_ascii=False, separators=(",", ":"))
+def _error(sentence: str, *, from_strangers: bool = False) -> str:
+    answer = {"ok": False, "error": clean(sentence, 600)} | ({FROM_STRANGERS: ["error"]} if from_strangers else {})
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

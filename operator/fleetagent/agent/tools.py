@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fleetagent.agent.acting import launch, stop
-from fleetagent.agent.desk import Desk
+from fleetagent.agent.desk import FROM_STRANGERS, Desk
 from fleetagent.agent.planning import offers_for, plan
+from fleetagent.domain.approval import told
 from fleetagent.domain.arguments import compact
 from fleetagent.domain.capacity import capacity, offer_rate, usd_per_proof
 from fleetagent.domain.declared import as_declared, names, unknown_names
@@ -48,14 +49,14 @@ class EffectArguments(Arguments):
 class LaunchArguments(EffectArguments):
     """One machine to rent."""
 
-    offer_id: str = Field(min_length=1, max_length=40, description="id of an offer shown in this run")
+    offer_id: str = Field(min_length=1, max_length=40, description="id or alias of an offer shown in this run")
     reason: str = Field("", max_length=500, description="why, in one sentence")
 
 
 class StopArguments(EffectArguments):
     """One machine to destroy."""
 
-    instance_id: str = Field(min_length=1, max_length=100, description="id of one of your instances")
+    instance_id: str = Field(min_length=1, max_length=100, description="id or alias of one of your instances")
     reason: str = Field("", max_length=500, description="why, in one sentence")
 
 
@@ -126,16 +127,20 @@ async def get_fleet(desk: Desk, _: Nothing, __: str) -> JsonObject:
     seen, spec = desk.seen, desk.subject.spec
     if isinstance(seen.fleet, FleetUnknown) or seen.capacity is None:
         because = seen.fleet.because if isinstance(seen.fleet, FleetUnknown) else "no figures"
-        return {"unknown": neutral(because, 200), "note": "nothing can be launched or stopped until it is known"}
+        note = "nothing can be launched or stopped until it is known"
+        return {"unknown": neutral(because, 200), "note": note, FROM_STRANGERS: ["unknown"]}
+    held = {"waiting_for_a_person": [told(w) for w in seen.fleet.waiting]} if seen.fleet.waiting else {}
     return {
         "target_proofs_per_hour": seen.target.proofs_per_hour if seen.target else None,
         "proofs_per_hour": seen.capacity.proofs_per_hour,
         "projected_proofs_per_hour": seen.capacity.projected_proofs_per_hour,
         "usd_per_hour": dollars(seen.fleet.usd_per_hour),
         "budget_usd_per_hour": dollars(spec.budget.fleet_usd_per_hour),
+        FROM_STRANGERS: ["gpu"],
         "instances": [
             {
-                "id": i.instance_id,
+                "instance_id": i.instance_id,
+                "alias": i.alias,
                 "gpu": f"{i.num_gpus}x {neutral(i.gpu_name, 40)}",
                 "phase": i.phase.value,
                 "minutes_in_phase": int((seen.at - i.phase_since).total_seconds() // 60),
@@ -145,6 +150,7 @@ async def get_fleet(desk: Desk, _: Nothing, __: str) -> JsonObject:
             }
             for i in seen.fleet.instances
         ],
+        **held,
     }
 
 
@@ -152,7 +158,8 @@ async def get_demand(desk: Desk, _: Nothing, __: str) -> JsonObject:
     """Whether proofs are wanted."""
     demand = desk.seen.demand
     if isinstance(demand, DemandUnknown):
-        return {"unknown": neutral(demand.because, 200), "note": "nothing is launched or stopped until it is known"}
+        note = "nothing is launched or stopped until it is known"
+        return {"unknown": neutral(demand.because, 200), "note": note, FROM_STRANGERS: ["unknown"]}
     return {"active": demand.active, "queued": demand.queued, "arrival_per_hour": demand.arrival_per_hour}
 
 
@@ -160,8 +167,9 @@ async def get_offers(desk: Desk, _: Nothing, __: str) -> JsonObject:
     """Acceptable offers, the cheapest proofs first."""
     offers = await offers_for(desk)
     best = sorted(offers, key=usd_per_proof)[:MOST_OFFERS_SHOWN]
-    desk.offers_shown.update({o.offer_id: o for o in best})
-    return {"shown": len(best), "of": len(offers), "offers": [_offer(o) for o in best]}
+    desk.show(*best)
+    shown = [_offer(o, desk.offer_aliases[o.offer_id]) for o in best]
+    return {"shown": len(best), "of": len(offers), FROM_STRANGERS: ["gpu"], "offers": shown}
 
 
 async def plan_capacity(desk: Desk, _: Nothing, __: str) -> JsonObject:
@@ -171,7 +179,7 @@ async def plan_capacity(desk: Desk, _: Nothing, __: str) -> JsonObject:
 
 async def launch_instance(desk: Desk, arguments: LaunchArguments, call_id: str) -> JsonObject:
     """Rent one machine, if every guardrail lets it pass."""
-    return await launch(desk, arguments.offer_id, clean(arguments.reason, 500), call_id, by="model")
+    return await launch(desk, desk.offer_named(arguments.offer_id), clean(arguments.reason, 500), call_id, by="model")
 
 
 async def stop_instance(desk: Desk, arguments: StopArguments, call_id: str) -> JsonObject:
@@ -210,10 +218,11 @@ async def raise_alert(desk: Desk, arguments: AlertArguments, _: str) -> JsonObje
     return {"ok": True, "id": f"alert-{alert_id}"}
 
 
-def _offer(offer: Offer) -> JsonObject:
+def _offer(offer: Offer, alias: str) -> JsonObject:
     rate = offer_rate(offer)
     return {
-        "id": offer.offer_id,
+        "offer_id": offer.offer_id,
+        "alias": alias,
         "gpu": f"{offer.num_gpus}x {neutral(offer.gpu_name, 40)}",
         "ram_gb": round(offer.cpu_ram_gb),
         "cores": round(offer.cpu_cores),

@@ -3,14 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
+from fleetagent.agent.approvals import take_up
 from fleetagent.agent.ask import UNAVAILABLE
 from fleetagent.agent.clock import Now
 from fleetagent.agent.compact import REMEDY
 from fleetagent.agent.compose import Compose
+from fleetagent.agent.controller import stand_in
 from fleetagent.agent.desk import Desk, Services
 from fleetagent.agent.judgement import Trouble, budget_used_up, is_quiet, outcome_of, summary_of, world_changed
 from fleetagent.agent.lease import kept
@@ -21,6 +23,7 @@ from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import EFFECTS, Conclusion, Lease, Outcome, Run
+from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.text import clean
 from fleetagent.errors import (
     BadPrompt,
@@ -35,6 +38,23 @@ from fleetagent.errors import (
 from fleetagent.ports import Agents, Ledger, Market, Model, Runs, Worlds
 
 log = logging.getLogger(__name__)
+
+SKIPPED = Conclusion(
+    outcome=Outcome.SKIPPED,
+    summary="nothing new since a quiet run; the model was not asked",
+    quiet=True,
+    verdict={"action": False, "state_changed": False},
+    verdict_said=None,
+    error=None,
+    model_calls=0,
+    tokens_in=0,
+    tokens_out=0,
+    tokens_cached=0,
+    usd=Decimal(0),
+    fingerprint=None,
+    model_failed=None,
+)
+"""How a run ends that never asked the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +96,7 @@ class Turn:
         self._renew_every = renew_every
 
     async def take(self, subject: Subject, lease: Lease, newest: Callable[[Subject], Subject]) -> Ended:
-        """Claim, observe, skip or think and act, conclude. `LeaseLost` when another process took over.
+        """Claim, observe, take up approvals, skip or think and act, conclude. `LeaseLost` when another process took it.
 
         `newest` gives the subject with the resource as it is by then: each action is judged by what is asked for now.
         Whatever else goes wrong in the middle gives back what called for the run: `TryLater` when the memory fails.
@@ -93,14 +113,20 @@ class Turn:
     async def _go(self, subject: Subject, run: Run, newest: Callable[[Subject], Subject]) -> Ended:
         seen, pulse = await self._services.observe(subject, run.lease, run.run_id)
         desk = Desk(subject, run, self._services, seen, pulse, await self._market(subject), newest)
+        if Trigger.APPROVAL in run.calls.kinds:
+            await take_up(desk)
+        if run.calls.kinds == (Trigger.APPROVAL,):
+            return await self._without_model(desk, await self._taken_up(run))
         if await nothing_new(desk):
-            return await self._skip(desk)
-        transcript = await self._compose(subject, run, seen)
+            return await self._without_model(desk, SKIPPED)
+        desk.told = tuple(d.action_id for d in desk.pulse.decided)
+        transcript = await self._compose(desk.subject, run, desk.seen)
         trouble = budget_used_up(subject, pulse)
         ending = Ending(done=False)
         if trouble is None:
             ending, trouble = await self._converse(desk, transcript)
-        return await self._conclude(desk, transcript, ending, trouble)
+        instead = await stand_in(desk, trouble)
+        return await self._conclude(desk, transcript, ending, trouble, instead)
 
     async def _market(self, subject: Subject) -> Market | None:
         """None when the market cannot be named at all; the observation says why."""
@@ -110,26 +136,23 @@ class Turn:
             log.warning("%s: %s", subject.key, error)
             return None
 
-    async def _skip(self, desk: Desk) -> Ended:
-        await self._runs.conclude(
-            desk.run,
-            Conclusion(
-                outcome=Outcome.SKIPPED,
-                summary="nothing new since a quiet run; the model was not asked",
-                quiet=True,
-                verdict={"action": False, "state_changed": False},
-                verdict_said=None,
-                error=None,
-                model_calls=0,
-                tokens_in=0,
-                tokens_out=0,
-                tokens_cached=0,
-                usd=Decimal(0),
-                fingerprint=None,
-                model_failed=None,
-            ),
+    async def _taken_up(self, run: Run) -> Conclusion:
+        """A run that took approvals up and nothing else; the agent is told of it in the next one."""
+        actions = await self._ledger.actions(run.agent_id, run.run_id)
+        ending = Ending(done=True, text="" if actions else "what was approved waits no more")
+        effects = any(a.state in EFFECTS for a in actions)
+        return replace(
+            SKIPPED,
+            outcome=outcome_of(ending, actions),
+            summary=clean(f"as approved: {summary_of(ending, None, actions)}" if actions else ending.text),
+            quiet=False,
+            verdict={"action": effects, "state_changed": effects},
         )
-        return Ended(desk.run, desk.seen, Outcome.SKIPPED, None, None, model_asked=False)
+
+    async def _without_model(self, desk: Desk, conclusion: Conclusion) -> Ended:
+        await self._runs.conclude(desk.run, conclusion)
+        log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, conclusion.outcome, conclusion.summary)
+        return Ended(desk.run, desk.seen, conclusion.outcome, None, None, model_asked=False)
 
     async def _converse(self, desk: Desk, transcript: Transcript) -> tuple[Ending, Trouble | None]:
         nothing = Ending(done=False)
@@ -152,7 +175,9 @@ class Turn:
         except TryLater as error:
             raise ModelFailed(UNAVAILABLE, str(error)) from error
 
-    async def _conclude(self, desk: Desk, transcript: Transcript, ending: Ending, trouble: Trouble | None) -> Ended:
+    async def _conclude(
+        self, desk: Desk, transcript: Transcript, ending: Ending, trouble: Trouble | None, instead: str | None
+    ) -> Ended:
         run, spent = desk.run, transcript.spent
         actions = await self._ledger.actions(run.agent_id, run.run_id)
         outcome = trouble.outcome if trouble else outcome_of(ending, actions)
@@ -161,9 +186,13 @@ class Turn:
         if trouble is not None or not ending.done:
             # The next run must find an end here, or it would go on with this one's thoughts.
             note = f"(This run ended without an answer: {trouble.reason if trouble else ending.because}.)"
+            if instead is not None:
+                note = f"{note[:-1]} In your place the fallback controller decided: {instead}.)"
             await transcript.add([Message(run.run_id, Kind.REPLY, "assistant", note)])
         effects = any(a.state in EFFECTS for a in actions)
         summary = clean(summary_of(ending, trouble, actions))
+        if instead is not None:
+            summary = f"the controller decided: {instead}. {summary}"[:500]
         await self._runs.conclude(
             run,
             Conclusion(
@@ -182,6 +211,7 @@ class Turn:
                 model_failed=None if trouble is not None and not trouble.is_models else trouble is not None,
                 next_prompt_tokens=transcript.next_projected(without_mine=quiet),
                 reason=trouble.reason if trouble else None,
+                told=desk.told,
             ),
         )
         log.info("%s run %s: %s: %s", desk.subject.key, run.run_id, outcome, summary)

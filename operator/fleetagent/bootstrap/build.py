@@ -2,16 +2,17 @@
 
 import secrets
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
-from kubernetes.aio.client import ApiClient
+import httpx2
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleetagent.adapters.cluster import KubernetesCluster
 from fleetagent.adapters.metrics import Metrics
 from fleetagent.adapters.model.client import model_http_client
 from fleetagent.adapters.postgres.agents import PostgresAgents
@@ -27,6 +28,8 @@ from fleetagent.adapters.tokens import VOCABULARY, TiktokenTokens
 from fleetagent.adapters.vast.client import VastMarkets
 from fleetagent.adapters.vast.pacing import DEFAULT_LIMITS, NO_LIMITS, Pacer
 from fleetagent.adapters.vast.search import SearchMemory
+from fleetagent.agent.approvals import Approvals
+from fleetagent.agent.clock import Now
 from fleetagent.agent.compact import Compact
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.deletion import Deletion
@@ -46,6 +49,7 @@ from fleetagent.agent.turn import Turn
 from fleetagent.bootstrap.worlds import RealWorlds
 from fleetagent.domain.settle import SettleLimits
 from fleetagent.entrypoints.workers import WorkerEndpoint
+from fleetagent.ports import Cluster
 from fleetagent.settings import Settings
 
 LONGEST_RUN = timedelta(minutes=30)
@@ -63,52 +67,79 @@ def new_secret() -> Secret:
     return Secret(token, token_hash(token))
 
 
+def real_http_client() -> httpx.AsyncClient:
+    """For the market and demand sources. It keeps no cookies: one source's would fill the memory or go to another."""
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    return httpx.AsyncClient(trust_env=False, follow_redirects=False, cookies=cookies)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """How the process reaches the world, and the clocks that it goes by: the real ones, unless a bench has others."""
+
+    http: httpx.AsyncClient = field(default_factory=real_http_client)
+    model_http: httpx2.AsyncClient = field(default_factory=model_http_client)
+    now: Now = utc_now
+    steady: Callable[[], float] = time.monotonic
+    """Seconds that only ever rise, for paces and short memories."""
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """What a process serves, and what it must close."""
 
     triggers: Triggers
     workers: WorkerEndpoint
-    cluster: KubernetesCluster
     database: Database
     http: httpx.AsyncClient
     worlds: RealWorlds
     metrics: Metrics
 
 
+def process_name() -> str:
+    """Tells this process from every other one, replicas on the same host included."""
+    return f"{socket.gethostname()}/{secrets.token_hex(4)}"
+
+
 def build(
-    settings: Settings, *, api: ApiClient, engine: AsyncEngine, home: str, tools: Sequence[Tool] = TOOLS
+    settings: Settings,
+    *,
+    cluster: Cluster,
+    engine: AsyncEngine,
+    owner: str,
+    tools: Sequence[Tool] = TOOLS,
+    outside: Outside | None = None,
 ) -> Built:
     """Wire the real agent by hand; a test builds the same on parts of its own."""
-    owner = f"{socket.gethostname()}/{secrets.token_hex(4)}"
+    outside = outside or Outside()
+    now, http = outside.now, outside.http
     database = Database(engine)
     agents = PostgresAgents(database, cluster=settings.cluster, owner=owner, lease=settings.lease)
     runs = PostgresRuns(database)
     ledger = PostgresLedger(database)
     conversation = PostgresConversation(database)
 
-    cluster = KubernetesCluster(api, home=home, instance=owner)
-    http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
-    pacer = Pacer(DEFAULT_LIMITS if settings.market_pacing else NO_LIMITS)
+    pace = DEFAULT_LIMITS if settings.market_pacing else NO_LIMITS
+    pacer = Pacer(pace, clock=outside.steady, wall_clock=lambda: now().timestamp())
     metrics = Metrics()
     worlds = RealWorlds(
         cluster=cluster,
-        markets=VastMarkets(http, pacer, SearchMemory()),
+        markets=VastMarkets(http, pacer, SearchMemory(clock=outside.steady)),
         http=http,
-        model_http=model_http_client(),
+        model_http=outside.model_http,
         reach=Reach(settings.allowed_hosts),
         worker_url=settings.worker_url,
-        now=utc_now,
+        now=now,
         metrics=metrics,
     )
 
-    effects = Effects(agents, ledger, utc_now)
+    effects = Effects(agents, ledger, now)
     limits = SettleLimits(
         settling=timedelta(seconds=settings.settling_seconds),
         confirm_gone=timedelta(seconds=settings.confirm_gone_seconds),
     )
-    lifecycle = Lifecycle(agents, runs, ledger, effects, utc_now, limits)
-    observe = Observe(worlds, lifecycle, ledger, runs, cluster, utc_now)
+    lifecycle = Lifecycle(agents, runs, ledger, effects, cluster, now, limits)
+    observe = Observe(worlds, lifecycle, ledger, runs, cluster, now)
     services = Services(
         worlds=worlds,
         runs=runs,
@@ -116,9 +147,10 @@ def build(
         cluster=cluster,
         effects=effects,
         observe=observe,
-        now=utc_now,
+        now=now,
         new_secret=new_secret,
         worker_url=settings.worker_url,
+        meter=metrics,
     )
     toolbox = Toolbox(tools)
     count = lru_cache(maxsize=COUNTS_REMEMBERED)(TiktokenTokens().estimate)
@@ -130,7 +162,7 @@ def build(
         services=services,
         compose=Compose(conversation, count, toolbox.schemas, VOCABULARY),
         loop=Loop(toolbox, Compact(conversation, cluster, metrics), LONGEST_RUN),
-        now=utc_now,
+        now=now,
         renew_every=settings.lease / 3,
     )
     keeping = Keeping(
@@ -139,11 +171,11 @@ def build(
         runs=runs,
         ledger=ledger,
         observe=observe,
-        served=Served(agents, runs, cluster),
+        served=Served(agents, runs, cluster, Approvals(ledger, cluster, now)),
         turn=turn,
         report=Report(cluster),
-        prune=Pruning(PostgresAudit(database), utc_now),
-        now=utc_now,
+        prune=Pruning(PostgresAudit(database), now),
+        now=now,
         look_every=timedelta(seconds=settings.look_seconds),
         renew_every=settings.lease / 3,
         retry_after=timedelta(seconds=min(5.0, settings.look_seconds)),
@@ -156,9 +188,9 @@ def build(
         cluster=cluster,
         lifecycle=lifecycle,
         effects=effects,
-        now=utc_now,
+        now=now,
         renew_every=settings.lease / 3,
     )
     triggers = Triggers(keeping, deletion)
-    workers = WorkerEndpoint(PostgresWorkers(database), triggers, utc_now)
-    return Built(triggers, workers, cluster, database, http, worlds, metrics)
+    workers = WorkerEndpoint(PostgresWorkers(database), triggers, now)
+    return Built(triggers, workers, database, http, worlds, metrics)

@@ -10,6 +10,21 @@ RESOURCES_REMEMBERED = 1000
 LIBRARIES = ("alembic", "httpcore", "httpcore2", "httpx", "httpx2", "kopf", "kubernetes", "openai", "uvicorn")
 
 
+class TextLines(logging.Formatter):
+    """For people: a message is one line, whoever wrote the words in it; a traceback of ours follows it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the library's name
+        """The line, with what would break or hide it written out."""
+        record.message = _visible(record.message)
+        return super().formatMessage(record)
+
+
+def _visible(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class JsonLines(logging.Formatter):
     """One JSON object a line."""
 
@@ -52,7 +67,7 @@ class OncePerResource(logging.Filter):
 def log_as(log_format: str) -> None:
     """Set up the root logger; libraries speak up only when something is wrong. kopf's own story is told by ours."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if log_format == "json" else text)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for noisy in LIBRARIES:

@@ -10,11 +10,13 @@ from typing import Any
 import kopf
 import sqlalchemy as sa
 
+from fleetagent.adapters.cluster import KubernetesCluster
 from fleetagent.adapters.postgres.engine import open_engine
 from fleetagent.adapters.postgres.migrate import migrate
-from fleetagent.bootstrap.build import Built, build
+from fleetagent.bootstrap.build import Built, build, process_name
 from fleetagent.bootstrap.kubeapi import open_kubernetes
 from fleetagent.entrypoints import handlers
+from fleetagent.entrypoints.guarded import Crowd
 from fleetagent.entrypoints.health import health_app
 from fleetagent.entrypoints.listen import listening
 from fleetagent.entrypoints.metrics import metrics_app
@@ -59,18 +61,20 @@ async def _open(stack: contextlib.AsyncExitStack, settings: Settings, ready: asy
     stack.push_async_callback(engine.dispose)
     await migrate(engine)
     api, home = await open_kubernetes(stack, settings.namespaces)
-    built = build(settings, api=api, engine=engine, home=home)
+    owner = process_name()
+    cluster = KubernetesCluster(api, home=home, instance=owner)
+    built = build(settings, cluster=cluster, engine=engine, owner=owner)
     stack.push_async_callback(built.http.aclose)
     stack.push_async_callback(built.worlds.model_http.aclose)
-    await stack.enter_async_context(_events(built))
+    await stack.enter_async_context(_events(cluster))
     await _listeners(stack, settings, built, ready)
     stack.push_async_callback(built.triggers.close)
     return built
 
 
 @contextlib.asynccontextmanager
-async def _events(built: Built) -> AsyncIterator[None]:
-    task = asyncio.create_task(built.cluster.write_events(), name="events")
+async def _events(cluster: KubernetesCluster) -> AsyncIterator[None]:
+    task = asyncio.create_task(cluster.write_events(), name="events")
     try:
         yield
     finally:
@@ -85,13 +89,13 @@ async def _listeners(stack: contextlib.AsyncExitStack, settings: Settings, built
 
     health = health_app(ready.is_set, database_answers)
     said = []
-    for app, listen, what in (
-        (built.workers.app(), settings.worker_listen, "FLEETAGENT_WORKER_LISTEN"),
-        (health, settings.health_listen, "FLEETAGENT_HEALTH_LISTEN"),
-        (metrics_app(built.metrics.text), settings.web_listen, "FLEETAGENT_WEB_LISTEN"),
+    for app, listen, what, crowd in (
+        (built.workers.app(), settings.worker_listen, "FLEETAGENT_WORKER_LISTEN", Crowd()),
+        (health, settings.health_listen, "FLEETAGENT_HEALTH_LISTEN", None),
+        (metrics_app(built.metrics.text), settings.web_listen, "FLEETAGENT_WEB_LISTEN", None),
     ):
         host, port = host_and_port(listen)
-        port = await stack.enter_async_context(listening(app, host, port, what=what))
+        port = await stack.enter_async_context(listening(app, host, port, what=what, crowd=crowd))
         said.append(f"{what} {host}:{port}")
     log.info("listening: %s", ", ".join(said))
 

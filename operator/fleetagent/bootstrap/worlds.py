@@ -97,9 +97,9 @@ class RealWorlds:
             api_key=key,
             name=spec.name,
             http=self.model_http,
-            habits=self.endpoints.habits(spec.base_url, spec.name),
+            habits=self.endpoints.habits(spec.base_url, key, spec.name),
             gate=self.endpoints.gate(spec.base_url, key),
-            sizes=self.endpoints.sizes(spec.base_url, spec.name),
+            sizes=self.endpoints.sizes(spec.base_url, key, spec.name),
         )
         meta = agent.metadata
         known_as = self.metered.setdefault(meta.uid, AgentKey(meta.namespace, meta.name))

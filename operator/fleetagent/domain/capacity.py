@@ -1,15 +1,16 @@
-"""Proofs per hour: expected, measured, projected; and what to do about a shortfall.
+"""Proofs per hour: expected, measured, projected; and what of it is wanted.
 
 Host RAM and cores decide more than the GPU, so an expected rate needs both.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import ON_THE_WAY, Fleet, Instance, MarketStatus, Offer, Phase
+from fleetagent.domain.rates import MOST_GPUS, believable
 
 GPU_CAP: Mapping[str, float] = {
     "RTX 3090": 55,
@@ -35,15 +36,20 @@ CHANCE: Mapping[Phase, float] = {
 }
 """How likely a machine in this phase gets to prove."""
 
+MAKES_NOTHING = frozenset({MarketStatus.UNKNOWN, MarketStatus.OFFLINE, MarketStatus.STOPPED})
+"""What the market says of machines that make nothing now, whatever their phase."""
+
 
 def expected_rate(gpu_name: str, num_gpus: int, cpu_ram_gb: float, cpu_cores: float) -> float:
-    """Proofs per hour to expect of such a machine, before anybody has measured it."""
+    """Proofs per hour to expect of such a machine, before anybody has measured it; sizes that are none count as 0."""
     cores = min(1.0, max(0.4, cpu_cores / 64)) if cpu_cores > 0 else 0.4
     per_gpu = min(GPU_CAP.get(gpu_name, UNKNOWN_GPU_CAP), _ram_cap(cpu_ram_gb) * cores)
-    return round(per_gpu * (1 + FURTHER_GPU * (max(1, num_gpus) - 1)), 1)
+    return round(per_gpu * (1 + FURTHER_GPU * (min(max(1, num_gpus), MOST_GPUS) - 1)), 1)
 
 
 def _ram_cap(ram_gb: float) -> float:
+    if not ram_gb > 0:  # written so that NaN is nothing as well
+        return 0.0
     for (low_gb, low), (high_gb, high) in itertools.pairwise(RAM_CAP):
         if ram_gb <= high_gb:
             return low + (high - low) * (ram_gb - low_gb) / (high_gb - low_gb)
@@ -51,27 +57,35 @@ def _ram_cap(ram_gb: float) -> float:
 
 
 def offer_rate(offer: Offer) -> float:
-    """Proofs per hour to expect of this offer: what this very machine made before, else what such machines make."""
-    if offer.measured_rate is not None:
+    """Proofs per hour to expect of this offer: what it or machines like it were measured at, else the table."""
+    if offer.measured_rate is not None and believable(offer.measured_rate, offer.num_gpus):
         return round(offer.measured_rate, 1)
     return expected_rate(offer.gpu_name, offer.num_gpus, offer.cpu_ram_gb, offer.cpu_cores)
 
 
 def capacity(instance: Instance) -> float:
-    """What one instance counts for: its measured rate, or its expected one times the chance that it gets there."""
+    """What one instance counts for: its rate, on its way times the chance that it gets there."""
     if instance.failure is not None:
         return 0.0
-    if instance.market_status in {MarketStatus.UNKNOWN, MarketStatus.OFFLINE, MarketStatus.STOPPED}:
+    if instance.market_status in MAKES_NOTHING:
         return 0.0
-    if instance.phase is Phase.PROVING:
-        return instance.measured_rate if instance.measured_rate is not None else instance.expected_rate
-    return instance.expected_rate * CHANCE.get(instance.phase, 0.0)
+    return _rate(instance) * (1.0 if instance.phase is Phase.PROVING else CHANCE.get(instance.phase, 0.0))
+
+
+def _rate(instance: Instance) -> float:
+    """What it was measured at, after a restart too; else what was expected. What nobody can believe is no capacity."""
+    measured, expected, num_gpus = instance.measured_rate, instance.expected_rate, instance.num_gpus
+    if measured == 0:
+        return 0.0
+    if measured is not None and believable(measured, num_gpus):
+        return measured
+    return expected if believable(expected, num_gpus) else 0.0
 
 
 def usd_per_proof(offer: Offer) -> Decimal:
-    """What one proof is expected to cost on this offer."""
-    rate = offer_rate(offer)
-    return offer.usd_per_hour / Decimal(str(rate)) if rate > 0 else Decimal("Infinity")
+    """What one proof is expected to cost on this offer; without end where rate or price is no figure to count with."""
+    rate, price = offer_rate(offer), offer.usd_per_hour
+    return price / Decimal(str(rate)) if rate > 0 and price.is_finite() else Decimal("Infinity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +97,34 @@ class Capacity:
     proving: int
     on_the_way: int
     stopping: int
+    waiting: int = 0
+    """Launches that wait for a person: spoken for like machines on their way, but none yet."""
 
     @property
     def lasting(self) -> int:
         """All that is not about to go."""
-        return self.proving + self.on_the_way
+        return self.proving + self.on_the_way + self.waiting
 
     @property
     def instances(self) -> int:
-        """All that may bill."""
+        """All that may bill, or will once it is approved."""
         return self.lasting + self.stopping
 
 
 def capacity_of(fleet: Fleet) -> Capacity:
-    """Each instance counts once."""
+    """Each instance counts once, and each launch that waits for a person like one that was just asked for."""
     proving = fleet.in_phase(Phase.PROVING)
     now = sum(capacity(i) for i in proving)
+    coming = sum(capacity(i) for i in fleet.in_phase(*ON_THE_WAY))
+    rates = (w.proofs_per_hour for w in fleet.launches_waiting)
+    coming += sum(rate * CHANCE[Phase.REQUESTED] for rate in rates if believable(rate, MOST_GPUS))
     return Capacity(
         proofs_per_hour=round(now, 1),
-        projected_proofs_per_hour=round(now + sum(capacity(i) for i in fleet.in_phase(*ON_THE_WAY)), 1),
+        projected_proofs_per_hour=round(now + coming, 1),
         proving=len(proving),
         on_the_way=len(fleet.in_phase(*ON_THE_WAY)),
         stopping=len(fleet.in_phase(Phase.STOPPING)),
+        waiting=len(fleet.launches_waiting),
     )
 
 
@@ -131,37 +151,3 @@ def effective_target(
     wanted = Decimal(str(wanted_proofs_per_hour)) if demand.active else Decimal(0)
     hold_from = wanted * (1 - Decimal(str(tolerance_percent)) / 100)
     return Target(float(wanted), hold_from, min_instances)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One launch of a plan."""
-
-    offer: Offer
-    expected_rate: float
-
-
-def choose(
-    offers: Iterable[Offer], *, shortfall: float, at_least: int, at_most: int, usd_per_hour_left: Decimal
-) -> tuple[Step, ...]:
-    """The launches that close a shortfall for the least money per proof, without a last one that is far too big.
-
-    Greedy by price per proof; when what is left fits one machine, the cheapest machine that covers it is taken.
-    `at_least` launches even without a shortfall (the floor of instances).
-    """
-    left = [Step(o, offer_rate(o)) for o in offers]
-    left = sorted((s for s in left if s.expected_rate > 0), key=lambda s: (usd_per_proof(s.offer), s.offer.offer_id))
-    chosen: list[Step] = []
-    covered = 0.0
-    arrives = CHANCE[Phase.REQUESTED]
-    while len(chosen) < at_most and (covered < shortfall or len(chosen) < at_least):
-        affordable = [s for s in left if s.offer.usd_per_hour <= usd_per_hour_left]
-        if not affordable:
-            break
-        enough = [s for s in affordable if s.expected_rate * arrives >= shortfall - covered]
-        step = min(enough, key=lambda s: s.offer.usd_per_hour) if enough else affordable[0]
-        chosen.append(step)
-        left = [s for s in left if s.offer.machine_id != step.offer.machine_id]  # one per host: they fail together
-        covered += step.expected_rate * arrives
-        usd_per_hour_left -= step.offer.usd_per_hour
-    return tuple(chosen)

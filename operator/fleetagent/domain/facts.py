@@ -1,7 +1,7 @@
 """What a guardrail is told: read just before the effect, frozen, complete."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
@@ -10,21 +10,27 @@ from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import Fleet, FleetUnknown, Offer
 from fleetagent.domain.resource import FleetAgentSpec
 
+MODEL = "model"
+CONTROLLER = "controller"
+"""Who decides while the model cannot, where the spec says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The wish to rent one machine: the offer as the model named it."""
+    """The wish to rent one machine: the offer as it was named, and who wishes it."""
 
     offer_id: str
     reason: str
+    by: str = MODEL
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The wish to destroy one machine of ours."""
+    """The wish to destroy one machine of ours, and who wishes it."""
 
     instance_id: str
     reason: str
+    by: str = MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,10 @@ class Facts:
     installation_stop: str | None
     workers_can_report: bool
 
-    @property
-    def capacity(self) -> Capacity | None:
-        """The known fleet's capacity; None while the fleet is unknown."""
-        return capacity_of(self.fleet) if isinstance(self.fleet, Fleet) else None
+    model_tokens_today: int = 0
+    capacity: Capacity | None = field(init=False)
+    """The known fleet's capacity, counted once; None while the fleet is unknown."""
+
+    def __post_init__(self) -> None:
+        counted = capacity_of(self.fleet) if isinstance(self.fleet, Fleet) else None
+        object.__setattr__(self, "capacity", counted)

@@ -1,10 +1,11 @@
 """Machines: what the market offers, what it lists, and what our ledger knows of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Literal
 
 
 class Phase(StrEnum):
@@ -59,7 +60,7 @@ class Offer:
     verified: bool
     country: str
     measured_rate: float | None = None
-    """Proofs per hour that this host with these GPUs made for us before; None when we never had it."""
+    """Proofs per hour that this host, or else hosts like it, were measured at; None while nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ class Rented:
     usd_per_hour: Decimal | None
     worker_url: str | None = field(default=None, repr=False)
     """The worker base URL in its environment, so that a machine found by its label can be adopted."""
+    disk_gb: float = 0.0
+    storage_usd_per_hour: Decimal | None = None
+    """What its disk alone costs, which it does while it is stopped; None when that is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,20 @@ class Order:
     disk_gb: int
     env: Mapping[str, str] = field(repr=False)
     onstart: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the agent has been told of a machine, so that each thing is told once, however it comes and goes."""
+
+    usd_per_hour: Decimal | None = None
+    """The price that it knows: the first that a list showed, or the last rise."""
+    announced_usd_per_hour: Decimal | None = None
+    """The price that the host has asked for, while that is pending."""
+    status: MarketStatus | None = None
+    """`RUNNING`, or how it fell silent; None before it was first up."""
+    silent_at: datetime | None = None
+    """When it was last told that the machine fell silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +135,14 @@ class Instance:
     """When the market last said, asked for this one machine, that there is none."""
     destroy_asked_at: datetime | None = None
     failure: str | None = None
+    told: Told = Told()
+    number: int = 0
+    """Which machine of its agent it is, counted from 1 and never given twice; 0 before it is written down."""
+
+    @property
+    def alias(self) -> str:
+        """A short name for the model and people, the same for as long as the machine is remembered."""
+        return f"m{self.number}" if self.number else self.instance_id
 
     @property
     def instance_id(self) -> str:
@@ -130,11 +156,42 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """An action in mode Approve that waits for a person, with the price and the rate that it was wished at."""
+
+    action_id: int
+    kind: Literal["launch", "stop"]
+    run_id: int
+    """The run that wished it."""
+    by: str
+    intent_key: str
+    reason: str
+    what: str
+    """The machine in a few words of ours: `1x RTX 5090`."""
+    usd_per_hour: Decimal
+    proofs_per_hour: float
+    expires_at: datetime
+    offer: Offer | None = None
+    """As it was shown; None for a stop."""
+    label: str | None = None
+    """Of the machine to stop; None for a launch."""
+    approved: bool = False
+    """A person agreed, and no run has taken it up yet."""
+
+    @property
+    def name(self) -> str:
+        """The name that people and the model use."""
+        return f"action-{self.action_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """Every live instance of one FleetAgent, as a complete listing and the ledger agree at `observed_at`."""
 
     instances: tuple[Instance, ...]
     observed_at: datetime
+    waiting: tuple[Waiting, ...] = ()
+    """Actions that wait for a person: no machines yet, but capacity and money that are spoken for."""
 
     def in_phase(self, *phases: Phase) -> tuple[Instance, ...]:
         """Those that stand in one of these phases."""
@@ -145,9 +202,30 @@ class Fleet:
         """What all that may bill costs per hour: stopping and unknown machines included."""
         return sum((i.usd_per_hour for i in self.instances), Decimal(0))
 
+    @property
+    def launches_waiting(self) -> tuple[Waiting, ...]:
+        """Machines that are rented as soon as a person agrees."""
+        return tuple(w for w in self.waiting if w.kind == "launch")
+
+    @property
+    def committed_usd_per_hour(self) -> Decimal:
+        """What all costs per hour once every launch that waits is approved; a stop that waits spares nothing yet."""
+        return self.usd_per_hour + sum((w.usd_per_hour for w in self.launches_waiting), Decimal(0))
+
+    @property
+    def at_worst(self) -> "Fleet":
+        """What a stop has to reckon with: no launch that waits comes, every stop that waits is approved."""
+        leaving = {w.label for w in self.waiting if w.kind == "stop"}
+        return Fleet(tuple(i for i in self.instances if i.label not in leaving), self.observed_at)
+
+    def without_waiting(self, action_id: int) -> "Fleet":
+        """The same, but for this action."""
+        return replace(self, waiting=tuple(w for w in self.waiting if w.action_id != action_id))
+
     def named(self, instance_id: str) -> Instance | None:
-        """The live instance with this market id or label."""
-        return next((i for i in self.instances if instance_id in {i.provider_id, i.label}), None)
+        """The live instance with this market id, label or alias."""
+        found = (i for i in self.instances if instance_id in (i.provider_id, i.label))
+        return next(found, None) or next((i for i in self.instances if i.alias == instance_id.strip().lower()), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,14 @@ from decimal import ROUND_CEILING, Decimal
 
 from fleetagent.domain.resource import Budget
 
+MOST_USD_PER_HOUR = Decimal(1000)
+"""No machine costs that: what says so does not know its price."""
+
+
+def is_price(usd_per_hour: Decimal) -> bool:
+    """Whether this can be what a machine costs: a number, more than nothing, not beyond belief."""
+    return usd_per_hour.is_finite() and 0 < usd_per_hour <= MOST_USD_PER_HOUR
+
 
 def over_budget(budget: Budget, usd_per_hour: Decimal, usd_today: Decimal) -> bool:
     """Whether machines of this bill per hour, which cost so much today, cost more than they may."""
@@ -16,6 +24,15 @@ def hours_to_midnight(now: datetime) -> Decimal:
     """Hours until the UTC day ends."""
     tomorrow = datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time.min, tzinfo=UTC)
     return Decimal((tomorrow - now).total_seconds()) / 3600
+
+
+def usd_per_hour_left(budget: Budget, usd_per_hour: Decimal, usd_today: Decimal, now: datetime) -> Decimal:
+    """What one more machine may cost per hour: what the hourly cap leaves, and the daily one if all ran to midnight."""
+    most = budget.fleet_usd_per_hour
+    if budget.fleet_usd_per_day is not None:
+        rest_of_day = budget.fleet_usd_per_day - max(Decimal(0), usd_today)
+        most = min(most, rest_of_day / hours_to_midnight(now))
+    return most - usd_per_hour
 
 
 def usd_between(usd_per_hour: Decimal, since: datetime, until: datetime) -> tuple[tuple[datetime, Decimal], ...]:

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from fleetagent.domain.account import Runway
 from fleetagent.domain.capacity import Capacity, Target, capacity, capacity_of
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import ON_THE_WAY, Fleet, FleetUnknown, Phase
@@ -57,11 +58,17 @@ class Observation:
     launch_problem: LaunchProblem | None = None
     alerts: tuple[Alert, ...] = ()
     """The newest of the open ones."""
+    runway: Runway | None = None
+    """How long the account's credit lasts; None while the account cannot be read."""
+    decided: tuple[str, ...] = ()
+    """What became of actions that waited for a person, as far as the agent was not told yet."""
 
-    @property
-    def capacity(self) -> Capacity | None:
-        """The known fleet's capacity; None while the fleet is unknown."""
-        return capacity_of(self.fleet) if isinstance(self.fleet, Fleet) else None
+    capacity: Capacity | None = field(init=False)
+    """The known fleet's capacity, counted once; None while the fleet is unknown."""
+
+    def __post_init__(self) -> None:
+        counted = capacity_of(self.fleet) if isinstance(self.fleet, Fleet) else None
+        object.__setattr__(self, "capacity", counted)
 
     @property
     def on_target(self) -> bool | None:
@@ -78,8 +85,10 @@ class Observation:
             return None
         if not target.met_by(cap):
             return Standing.BELOW
-        smallest = min(map(capacity, self.fleet.in_phase(Phase.PROVING, *ON_THE_WAY)), default=0.0)
-        could_go = cap.projected_proofs_per_hour - smallest >= target.proofs_per_hour
+        worst = self.fleet.at_worst
+        cap = capacity_of(worst)
+        smallest = min(map(capacity, worst.in_phase(Phase.PROVING, *ON_THE_WAY)), default=0.0)
+        could_go = round(cap.projected_proofs_per_hour - smallest, 1) >= target.proofs_per_hour
         return Standing.ABOVE if could_go and cap.lasting > target.min_instances else Standing.ON
 
 
@@ -114,6 +123,7 @@ def fingerprint(
         seen.launch_problem and seen.launch_problem.reason,
         f"{seen.at:%Y-%m-%d}",
         sorted((i.label, i.phase.value, round(capacity(i))) for i in seen.fleet.instances),
+        [w.action_id for w in seen.fleet.waiting],
         list(best_offers),
     ]
     return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
+from fleetagent.domain.approval import Decided
 from fleetagent.domain.counts import Counts
+from fleetagent.domain.fleet import Waiting
 from fleetagent.domain.observation import Alert, Calls
+from fleetagent.domain.rates import HostKey, KindKey
 from fleetagent.domain.window import Calibration
 
 
@@ -86,6 +89,7 @@ class Outcome(StrEnum):
     HELD = "Held"
     REFUSED = "Refused"  # it wanted to act and every action was refused
     UNCLEAR = "Unclear"  # an effect of it is not settled yet
+    WAITING = "Waiting"  # an action of it waits for a person
     SKIPPED = "Skipped"
     FAILED = "Failed"
     CONTEXT_FULL = "ContextFull"
@@ -156,6 +160,8 @@ class Conclusion:
     """Our estimate of the next run's first request, without what it will add."""
     reason: str | None = None
     """One word for why the run failed, as conditions name it."""
+    told: tuple[int, ...] = ()
+    """Actions whose decision the agent was told in this run: not again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +209,10 @@ class Action:
     provider_ref: str | None
     refusal_code: str | None
     reason: str
+    what: str | None = None
+    """The machine in a few words, where nothing has happened (yet)."""
+    usd_per_hour: Decimal | None = None
+    proofs_per_hour: float | None = None
 
     @property
     def machine(self) -> str | None:
@@ -214,6 +224,8 @@ class Action:
         """What became of it, in a few words."""
         if self.state is ActionState.REFUSED:
             return f"{self.kind} refused ({self.refusal_code})"
+        if self.state in {ActionState.WAITING, ActionState.REJECTED, ActionState.EXPIRED}:
+            return f"{self.kind} {self.what} ({self.state}: action-{self.id})"
         return f"{self.kind} {self.provider_ref or self.label or 'of nothing'} ({self.state})"
 
 
@@ -234,10 +246,8 @@ class LaunchIntent:
     expected_rate: float
     min_rate: int
     worker_token_hash: str
-
-
-HostKey: TypeAlias = tuple[str, str, int]
-"""A host as we rent it: machine id, GPU name, number of GPUs."""
+    approved_action: int | None = None
+    """The action that waited for a person's approval and becomes this launch; None: a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +264,12 @@ class Pulse:
     """Offers that were gone when we lately tried to rent them."""
     host_rates: Mapping[HostKey, float] = field(default_factory=dict)
     """Proofs per hour that hosts made when they were measured, the mean of the last times."""
+    kind_rates: Mapping[KindKey, float] = field(default_factory=dict)
+    """The same of machines alike, where enough hosts were measured."""
     open_alerts: int = 0
     alerts: tuple[Alert, ...] = ()
     """The newest of the open ones, as far as they are shown to the model."""
-    waiting: int = 0
-    """Actions that wait for somebody's approval."""
+    waiting: tuple[Waiting, ...] = ()
+    """Actions that wait for somebody's approval, oldest first."""
+    decided: tuple[Decided, ...] = ()
+    """What became of those that waited, as far as the agent was not told yet."""

@@ -38,6 +38,8 @@ class Health:
     last_error: str | None = None
     feedback_dropped: int = 0
     """People's messages of this session that a compaction had no room for."""
+    controller_since: datetime | None = None
+    """Since when the model has failed, where the controller decides in its place."""
     counts: Counts | None = None
     """What the counts of the server and model that the spec names have told."""
 
@@ -59,9 +61,11 @@ def findings(
         _fleet_known(seen),
         _demand_known(seen),
         _model_available(health, before),
+        _controller_deciding(spec, health),
         _can_launch(seen),
         _on_target(seen),
         _within_budget(spec, seen),
+        _credit_lasts(seen),
         _context_fits(spec, health),
         _spec_honoured(spec),
     ]
@@ -114,6 +118,18 @@ def _model_available(health: Health, before: Iterable[Condition]) -> Finding:
     return Finding("ModelAvailable", "True", "Answers", "the last request was answered")
 
 
+def _controller_deciding(spec: FleetAgentSpec, health: Health) -> Finding:
+    if health.controller_since is not None:
+        sentence = (
+            f"the model gives no answer since {health.controller_since:%Y-%m-%d %H:%M} UTC: in each run it is asked "
+            "first, then arithmetic decides under the same rules"
+        )
+        return Finding("ControllerDeciding", "True", "ControllerDecides", sentence)
+    if spec.fallback is Fallback.CONTROLLER:
+        return Finding("ControllerDeciding", "False", "ModelDecides", "the model decides")
+    return Finding("ControllerDeciding", "False", "NoFallback", "spec.fallback is Hold: only the model decides")
+
+
 def _can_launch(seen: Observation | None) -> Finding:
     if seen is None:
         return Finding(
@@ -149,6 +165,20 @@ def _within_budget(spec: FleetAgentSpec, seen: Observation | None) -> Finding:
             "WithinBudget", "False", "OverBudget", f"{figures}; caps stop no machine: lower the target or stop some"
         )
     return Finding("WithinBudget", "True", "Affordable", figures)
+
+
+def _credit_lasts(seen: Observation | None) -> Finding:
+    runway = seen.runway if seen is not None else None
+    if runway is None:
+        return Finding("CreditLasts", "Unknown", "AccountNotRead", "the market's account could not be read")
+    if runway.is_low:
+        refused = f"; the market said: {runway.refused}" if runway.refused is not None else ""
+        sentence = f"{runway.words}{refused}: top the market's account up, or it stops every machine"
+        return Finding("CreditLasts", "False", "CreditLow" if runway.refused is None else "NoCredit", sentence)
+    if runway.credit_usd is None:
+        return Finding("CreditLasts", "Unknown", "CreditNotTold", runway.words)
+    lasts = f"{runway.hours:.0f} h" if runway.hours is not None else "as long as nothing bills"
+    return Finding("CreditLasts", "True", "Enough", f"{runway.credit_usd:.0f} USD of credit, which last {lasts}")
 
 
 def _context_fits(spec: FleetAgentSpec, health: Health) -> Finding:
@@ -187,19 +217,12 @@ NOT_BUILT = "this version does not act on {}: {}"
 def _spec_honoured(spec: FleetAgentSpec) -> Finding:
     """What the spec asks for and this version does not do yet is said, never silently ignored."""
     missing = [
-        (spec.mode is Mode.APPROVE, "spec.mode Approve", "actions are refused; nobody can approve them yet"),
-        (spec.fallback is Fallback.CONTROLLER, "spec.fallback Controller", "it holds while the model fails"),
         (spec.alerts is not None, "spec.alerts", "alerts stay in status and Events"),
-        (_changed(spec, "approval_expiry"), "spec.approvalExpiry", "no action waits for approval yet"),
     ]
     said = [NOT_BUILT.format(field, instead) for asked, field, instead in missing if asked]
     if said:
         return Finding("SpecHonoured", "False", "NotBuiltYet", "; ".join(said))
     return Finding("SpecHonoured", "True", "AllFields", "every field has its effect")
-
-
-def _changed(spec: FleetAgentSpec, field: str) -> bool:
-    return bool(getattr(spec, field) != type(spec).model_fields[field].get_default(call_default_factory=True))
 
 
 NEEDED = frozenset({"FleetKnown", "DemandKnown", "ModelAvailable", "CanLaunch", "ContextFits"})
@@ -247,7 +270,7 @@ class News:
     message: str
 
 
-TOLD = NEEDED | {"SpecHonoured", "WithinBudget"}
+TOLD = NEEDED | {"SpecHonoured", "WithinBudget", "CreditLasts"}
 """Conditions whose loss is news. OnTarget comes and goes with the day's work; Suspended is what somebody asked for."""
 
 
@@ -265,7 +288,18 @@ def news(old: Iterable[Condition], new: Iterable[Condition]) -> tuple[News, ...]
         cause = was if ready.status == "True" else ready
         if cause is not None and cause.reason not in causes and (n := _told(was, ready)):
             told.append(n)
+    told += [n for c in new if c.type == "ControllerDeciding" and (n := _handed_over(before.get(c.type), c))]
     return tuple(told)
+
+
+def _handed_over(was: Condition | None, now: Condition) -> News | None:
+    """Here it is the True that people should hear of."""
+    had = was is not None and was.status == "True"
+    if now.status == "True" and not had:
+        return News("Warning", now.reason, f"The controller has taken over: {now.message}")
+    if now.status == "False" and had:
+        return News("Normal", now.reason, f"The controller has given back: {now.message}")
+    return None
 
 
 def _told(was: Condition | None, now: Condition) -> News | None:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNWANTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
@@ -45,12 +46,18 @@ def cut(text: str, chars: int) -> str:
 def neutral(text: str, limit: int) -> str:
     """One visible line of at most `limit` characters that no template, tokenizer or fence reads as its own.
 
-    For strings that hosts and strangers supply: their labels, status messages, GPU names.
+    For strings that hosts and strangers supply: their labels, status messages, GPU names. Each look brings them again.
     """
-    text = clean(text[: limit * 8])  # nobody reads more; a host may send megabytes
-    # Compatibility forms first: some tokenizers read a full-width bracket as a bracket.
-    text = unicodedata.normalize("NFKC", _visible(text))
-    line = " ".join(_visible(text).split()).translate(_HARMLESS)
+    return _neutral(text[: limit * 8], limit)  # nobody reads more; a host may send megabytes
+
+
+@lru_cache(maxsize=2048)
+def _neutral(text: str, limit: int) -> str:
+    text = clean(text)
+    if not text.isascii():  # what is has one form alone, and `clean` has left nothing in it that is not to be seen
+        # Compatibility forms first: some tokenizers read a full-width bracket as a bracket.
+        text = _visible(unicodedata.normalize("NFKC", _visible(text)))
+    line = " ".join(text.split()).translate(_HARMLESS)
     return line if len(line) <= limit else f"{line[: _border(line, max(limit - 3, 0))].rstrip()}..."[:limit]
 
 

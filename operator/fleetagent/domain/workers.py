@@ -1,8 +1,26 @@
-"""What the worker endpoint answers."""
+"""What the worker endpoint answers, and how much of what a worker claims is counted."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from fleetagent.domain.capacity import FURTHER_GPU, expected_rate
+from fleetagent.domain.fleet import Phase
+from fleetagent.domain.rates import MOST_GPUS
 from fleetagent.domain.records import AgentKey
+
+TIMES_EXPECTED = 3.0
+"""The table of expected rates is coarse: a machine may be so much better than it says."""
+ALWAYS_PLAUSIBLE = 60.0
+"""Proofs per hour that a machine may have although the table takes it for hopeless."""
+FASTEST_GPU = 200.0
+"""Proofs per hour of the fastest GPU that was ever measured, on a host that keeps it fed: 18 s for one."""
+
+LIVES, SHARE_PROVED = 4, 0.25
+"""A worker that proved so often, and for less than this share of the time, will not do better."""
+LEAST_TO_JUDGE = timedelta(minutes=30)
+"""Less says nothing: a host that begins again some times within minutes costs little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +30,8 @@ class Registered:
     uuid: str
     runner_id: int
     agent: AgentKey
+    changed: bool = True
+    """Whether the machine is in another state than before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +41,37 @@ class WorkerAnswer:
     agent: AgentKey
     ok: bool
     passed: bool
+    changed: bool = False
+    """Whether the machine is in another state than before."""
+    counted_rate: float | None = None
+    """What is counted of the rate that was claimed, where it is less."""
+
+
+def plausible_rate(gpu_name: str, num_gpus: int, cpu_ram_gb: float, cpu_cores: float) -> float:
+    """The most proofs per hour that are counted of what a machine claims: its owner may gain by claiming more."""
+    gpus = min(max(1, num_gpus), MOST_GPUS)
+    fastest = FASTEST_GPU * (1 + FURTHER_GPU * (gpus - 1))
+    generous = TIMES_EXPECTED * expected_rate(gpu_name, num_gpus, cpu_ram_gb, cpu_cores)
+    return round(min(fastest, max(ALWAYS_PLAUSIBLE, generous)), 1)
+
+
+def hardly_proves(timeline: Sequence[tuple[str, datetime]], now: datetime) -> str | None:
+    """Why a machine whose worker begins again is given up, or None.
+
+    Each beginning has the whole time of its phases again: a prover that crashes in a loop would be paid without end.
+    """
+    spans = [(phase, until - since) for (phase, since), (_, until) in itertools.pairwise([*timeline, ("", now)])]
+    proving = [place for place, (phase, _) in enumerate(spans) if phase == Phase.PROVING]
+    if len(proving) < LIVES:
+        return None
+    first = proving[-LIVES - 1] + 1 if len(proving) > LIVES else _registered_first(spans)
+    whole = sum((span for _, span in spans[first:]), timedelta())
+    proved = sum((span for phase, span in spans[first:] if phase == Phase.PROVING), timedelta())
+    if whole < LEAST_TO_JUDGE or proved >= SHARE_PROVED * whole:
+        return None
+    minutes = [round(span.total_seconds() / 60) for span in (proved, whole)]
+    return f"its worker began again {LIVES} times and proved for {minutes[0]} of {minutes[1]} min"
+
+
+def _registered_first(spans: Sequence[tuple[str, timedelta]]) -> int:
+    return next((place for place, (phase, _) in enumerate(spans) if phase == Phase.REGISTERED), 0)

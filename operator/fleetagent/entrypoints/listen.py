@@ -4,18 +4,25 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
+from fleetagent.entrypoints.guarded import LARGEST_HEAD_BYTES, Crowd, guarded
 from fleetagent.errors import CannotStart
 
 LAST_ANSWERS_SECONDS = 3
 
 
 @contextlib.asynccontextmanager
-async def listening(app: Starlette, host: str, port: int, *, what: str) -> AsyncIterator[int]:
-    """Serve until the block ends; the port that was bound. `CannotStart` names the setting whose address is taken."""
+async def listening(
+    app: Starlette, host: str, port: int, *, what: str, crowd: Crowd | None = None
+) -> AsyncIterator[int]:
+    """Serve until the block ends; the port that was bound. `CannotStart` names the setting whose address is taken.
+
+    With a `crowd`, strangers are expected: each connection is for one request, and its limits hold.
+    """
     bound = _bind(host, port, what)
     server = _Server(
         uvicorn.Config(
@@ -25,7 +32,9 @@ async def listening(app: Starlette, host: str, port: int, *, what: str) -> Async
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # what a peer says of itself is its word alone
             timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
+            **({} if crowd is None else _for_strangers(crowd)),
         )
     )
     serving = asyncio.create_task(server.serve(sockets=[bound]), name=what)
@@ -35,6 +44,14 @@ async def listening(app: Starlette, host: str, port: int, *, what: str) -> Async
         server.should_exit = True
         await serving
         bound.close()
+
+
+def _for_strangers(crowd: Crowd) -> dict[str, Any]:
+    return {
+        "http": guarded(crowd),
+        "h11_max_incomplete_event_size": LARGEST_HEAD_BYTES,
+        "headers": [("connection", "close"), ("cache-control", "no-store")],
+    }
 
 
 class _Server(uvicorn.Server):

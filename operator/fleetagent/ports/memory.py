@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from fleetagent.domain.approval import Answer, Wish
 from fleetagent.domain.counts import Counts
 from fleetagent.domain.facts import Refusal
-from fleetagent.domain.fleet import Instance
+from fleetagent.domain.fleet import Instance, Waiting
 from fleetagent.domain.messages import Message
 from fleetagent.domain.observation import Alert
 from fleetagent.domain.records import (
@@ -27,7 +28,7 @@ from fleetagent.domain.records import (
 )
 from fleetagent.domain.retention import Batch, Past, Place, TableSize
 from fleetagent.domain.schedule import Pending, Trigger, Wake
-from fleetagent.domain.settle import Change
+from fleetagent.domain.settle import Change, Doomed
 from fleetagent.domain.window import Calibration
 
 
@@ -151,7 +152,42 @@ class Conversation(Protocol):
         """Those runs, in order, with what they did: as a digest needs them."""
 
 
-class Ledger(Protocol):
+class Approvals(Protocol):
+    """Actions that wait for a person. What a person says needs no lease: it frees or ends a row that waits, once."""
+
+    async def hold(
+        self,
+        run: Run,
+        kind: str,
+        wish: Wish,
+        *,
+        intent_key: str,
+        by: str,
+        args: Mapping[str, Any],
+        expires_at: datetime,
+        now: datetime,
+    ) -> Waiting:
+        """Write down an action that every other rule let pass: it waits until a person decides, or it expires."""
+
+    async def approve(
+        self, agent_id: int, action_ids: Sequence[int], value: str, now: datetime
+    ) -> tuple[tuple[Answer, ...], bool]:
+        """Free those that wait, and persist the Approval trigger of this annotation's value in the same transaction.
+
+        An answer for each; and whether a run was called for by this: not when none waits, nor a second time.
+        """
+
+    async def reject(self, agent_id: int, action_ids: Sequence[int], now: datetime) -> tuple[Answer, ...]:
+        """End those that wait, approved ones too while no run has begun them; an answer for each."""
+
+    async def expire(self, lease: Lease, now: datetime) -> tuple[Waiting, ...]:
+        """End those whose time is over; each is returned once."""
+
+    async def refuse_approved(self, run: Run, action_id: int, refusal: Refusal, now: datetime) -> bool:
+        """A guardrail refused what a person approved; False when it waits no more."""
+
+
+class Ledger(Approvals, Protocol):
     """Actions and machines; written before the world hears of them. Fenced by the lease alone, never by the session."""
 
     async def instances(self, agent_id: int) -> tuple[Instance, ...]:
@@ -161,17 +197,31 @@ class Ledger(Protocol):
         """What guardrails count."""
 
     async def intend_launch(self, run: Run, intent: LaunchIntent, now: datetime) -> int:
-        """Write the intent and its instance; the action's id."""
+        """Write the intent and its instance; the action's id.
+
+        One that waited for approval becomes the intent itself: `Denied` when it waits no more, and nothing is written.
+        """
 
     async def intend_stop(
         self, lease: Lease, run_id: int, instance: Instance, *, intent_key: str, by: str, reason: str, now: datetime
     ) -> int:
-        """Write the intent; the instance is `stopping` from now on; the action's id."""
+        """Write the intent; the instance is `stopping` from now on; the action's id.
+
+        An action that waited under this key becomes the intent itself, as above.
+        """
 
     async def refuse(
-        self, run: Run, kind: str, *, intent_key: str, by: str, args: Mapping[str, Any], refusal: Refusal
+        self,
+        run: Run,
+        kind: str,
+        *,
+        intent_key: str,
+        by: str,
+        args: Mapping[str, Any],
+        refusal: Refusal,
+        wish: Wish | None = None,
     ) -> None:
-        """Write down what a guardrail refused."""
+        """Write down what a guardrail refused; with the wish where nothing but the mode held it back."""
 
     async def launched(self, lease: Lease, action_id: int, provider_id: str) -> None:
         """The market named the machine."""
@@ -186,16 +236,19 @@ class Ledger(Protocol):
         """The market took the destroy; the instance stays `stopping` until a complete listing lacks it."""
 
     async def actions(self, agent_id: int, run_id: int) -> tuple[Action, ...]:
-        """The actions of one run, in order."""
+        """The actions that one run asked for or, once they were approved, began; in order."""
 
-    async def settle(self, lease: Lease, changes: Sequence[Change], now: datetime) -> None:
-        """Apply what a look at the market showed, bill the time that passed, remember failed hosts."""
+    async def settle(
+        self, lease: Lease, changes: Sequence[Change], now: datetime, doomed: Sequence[Doomed] = ()
+    ) -> None:
+        """Apply what a look at the market showed, bill the time that passed, persist what is news of it as Events.
+
+        The doomed are `stopping` from now on, as after `intend_stop`, and hosts that failed are left out for a while
+        that grows with each failure.
+        """
 
     async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:
         """One point for the plots: counts and rates of the fleet."""
-
-    async def fail_host(self, lease: Lease, instance: Instance, because: str, now: datetime) -> None:
-        """Leave this machine's host out for a while that grows with each failure."""
 
 
 class Audit(Protocol):

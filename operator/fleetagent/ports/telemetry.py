@@ -10,3 +10,6 @@ class Meter(Protocol):
 
     def compacted(self, key: AgentKey, method: str) -> None:
         """A compaction has taken place; `method` is Masked, Summary or Digest."""
+
+    def refused(self, key: AgentKey, kind: str, code: str) -> None:
+        """An action, a launch or a stop, was refused by the rule with this code."""

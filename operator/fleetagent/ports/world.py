@@ -1,8 +1,10 @@
 """What the agent needs of the world outside. The adapters of these stand in adapters/."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from fleetagent.domain.account import Account, PriceRise
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.model import ModelRequest, Reply
@@ -12,6 +14,10 @@ MayBegin = Callable[[], Awaitable[None]]
 """Awaited after all waiting, just before an effect's request leaves; whatever it raises, nothing has been sent."""
 
 
+DESTROYED_TOGETHER = 64
+"""How many machines a market ends in one call."""
+
+
 async def at_once() -> None:
     """May begin without a further look."""
 
@@ -19,14 +25,17 @@ async def at_once() -> None:
 class Market(Protocol):
     """Somewhere to rent machines, for one account. USD per hour means GPU and storage together."""
 
-    async def account_id(self) -> str:
-        """Whose machines these are. `TryLater`, or `BadResource` for a key that is refused."""
+    async def account(self) -> Account:
+        """Whose machines these are, and the money that is left. `TryLater`; `BadResource` for a key that is refused."""
 
     async def offers(self, wanted: OfferFilter, disk_gb: int) -> tuple[Offer, ...]:
         """What passes the filter now, each offer checked again by us, cheapest first. `TryLater`, `BadResource`."""
 
     async def offer(self, offer_id: str, disk_gb: int) -> Offer | None:
         """This offer as it is at this moment, or None when it is gone. `TryLater`, `BadResource`."""
+
+    def buying(self) -> AbstractAsyncContextManager[None]:
+        """Hold this while an offer is read, judged and rented: one buyer at a time for each account. `TryLater`."""
 
     async def launch(self, order: Order, may_begin: MayBegin = at_once) -> str:
         """Rent it once, return the market's id of the machine.
@@ -36,13 +45,22 @@ class Market(Protocol):
         """
 
     async def machines(self) -> tuple[Rented, ...]:
-        """Every machine of the account, proved complete; anything less is `FleetUnreadable`."""
+        """Every machine of the account, proved complete; anything less is `FleetUnreadable`.
+
+        Perhaps as another agent saw it seconds ago, but never as it was before a launch or destroy of ours.
+        """
 
     async def machine(self, provider_id: str) -> Rented | None:
         """Asked for this one machine; None when the market says that there is none. `TryLater`."""
 
+    async def price_rises(self) -> tuple[PriceRise, ...] | None:
+        """What hosts of this account's machines ask for, as it was minutes ago; None while that is not known."""
+
     async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:
         """End it and its bill. To destroy what is gone already is no error. `TryLater` when not sure."""
+
+    async def destroy_together(self, provider_ids: Sequence[str], may_begin: MayBegin = at_once) -> None:
+        """As `destroy`, at most `DESTROYED_TOGETHER` in one call. `TryLater` also when one of them may be left."""
 
 
 class DemandSource(Protocol):

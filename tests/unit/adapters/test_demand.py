@@ -133,6 +133,16 @@ async def test_an_answer_that_is_too_large_makes_demand_unknown() -> None:
         await source(server).demand()
 
 
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "zstd"])
+async def test_a_packed_answer_makes_demand_unknown_and_is_never_unpacked(coding: str) -> None:
+    server = Recorded(lambda _: httpx.Response(200, headers={"Content-Encoding": coding}, stream=Spaces(at_once=4096)))
+
+    with pytest.raises(TryLater, match="packs its answer"):
+        await source(server).demand()
+
+    assert server.requests[0].headers["Accept-Encoding"] == "identity"
+
+
 async def test_an_answer_that_drips_is_given_up_as_a_whole() -> None:
     server = Recorded(lambda _: httpx.Response(200, stream=Spaces(at_once=1)))
 

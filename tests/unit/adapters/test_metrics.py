@@ -124,11 +124,25 @@ def test_compactions_are_counted_by_how_they_were_made() -> None:
     }
 
 
+def test_refusals_are_counted_by_kind_and_code() -> None:
+    metrics = Metrics()
+    for kind, code in (("launch", "OnTarget"), ("launch", "OnTarget"), ("stop", "TooYoung")):
+        metrics.refused(POREP, kind, code)
+
+    found = {key: value for key, value in scraped(metrics).items() if "refusals" in key}
+
+    assert found == {
+        "fleetagent_refusals_total{code=OnTarget,kind=launch,name=porep,namespace=fleet}": 2,
+        "fleetagent_refusals_total{code=TooYoung,kind=stop,name=porep,namespace=fleet}": 1,
+    }
+
+
 async def test_an_agent_that_is_gone_leaves_no_series_and_others_keep_theirs() -> None:
     metrics = Metrics()
     for key in (POREP, OTHER):
         await MeteredModel(Scripted(a_reply(1, 1, 1)), metrics, key).reply(REQUEST)
         metrics.compacted(key, "Masked")
+        metrics.refused(key, "launch", "OnTarget")
 
     metrics.forget(POREP)
 

@@ -230,8 +230,10 @@ def test_whatever_a_server_says_the_gate_opens_within_an_hour_and_a_minute(
 def test_agents_of_one_endpoint_share_what_was_learnt_and_others_do_not() -> None:
     known = Endpoints()
 
-    assert known.habits("http://a/v1", "qwen") is known.habits("http://a/v1/", "qwen")
-    assert known.habits("http://a/v1", "qwen") is not known.habits("http://a/v1", "llama")
+    for kept in (known.habits, known.sizes):
+        assert kept("http://a/v1", "key", "qwen") is kept("http://a/v1/", "key", "qwen")
+        assert kept("http://a/v1", "key", "qwen") is not kept("http://a/v1", "key", "llama")
+        assert kept("http://a/v1", "key", "qwen") is not kept("http://a/v1", "other key", "qwen")
     assert known.gate("http://a/v1", "key") is known.gate("http://a/v1/", "key")
     assert known.gate("http://a/v1", "key") is not known.gate("http://a/v1", "other key")
     assert known.gate("http://a/v1", None) is not known.gate("http://b/v1", None)
@@ -242,7 +244,7 @@ def test_what_is_remembered_is_bounded_and_holds_no_key() -> None:
     kept = known.gate("http://0/v1", "very-secret")
     for number in range(20):
         known.gate(f"http://{number}/v1", "very-secret")
-        known.habits(f"http://{number}/v1", "qwen")
+        known.habits(f"http://{number}/v1", "very-secret", "qwen")
         assert known.gate("http://0/v1", "very-secret") is kept
 
     assert len(known._gates) == len(known._habits) == 3

@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import time
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
@@ -99,6 +100,8 @@ def percent(text: str) -> str:
         lambda key: base64.b64encode(f"user:{key}, and more".encode()).decode(),
         lambda key: base64.urlsafe_b64encode(f"token:{key}".encode()).decode().rstrip("="),
         lambda key: key.encode().hex(),
+        lambda key: key.encode().hex().upper(),
+        lambda key: "".join(f"\\x{ord(character):02x}" for character in key),
     ],
 )
 def test_our_own_key_is_hidden_however_it_is_spelled(spelled: Callable[[str], str], key: str) -> None:
@@ -127,3 +130,39 @@ def test_what_holds_no_key_is_not_touched_by_looking_for_one() -> None:
     text = "This model's maximum context length is 4097 tokens (3012 in the messages)."
 
     assert redacted(text, [KEY, ODD_KEY, "ab12"]) == text
+
+
+LONG_KEY = "0123456789abcdef-QWERTZUIOPASD"
+
+
+@pytest.mark.parametrize("fold", ["\n", "\r\n  ", "\u200b", "\\n", "<wbr>", " ", "\u00ad"], ids=repr)
+def test_a_key_that_is_folded_is_hidden_whole(fold: str) -> None:
+    folded = fold.join(LONG_KEY[at : at + 5] for at in range(0, len(LONG_KEY), 5))
+
+    assert redacted(f"bad key {folded} sent", [LONG_KEY]) == "bad key [hidden] sent"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [str, lambda key: key.encode().hex(), lambda key: base64.b64encode(f"ab:{key}".encode()).decode()],
+    ids=["plain", "hex", "base64"],
+)
+def test_half_a_key_is_hidden_where_somebody_cut_or_parted_it(spelled: Callable[[str], str]) -> None:
+    echoed = spelled(LONG_KEY)
+    half = len(echoed) // 2
+
+    for text in (echoed[:half], echoed[half:], f"{echoed[:half]}; {echoed[half:]}", f"{echoed[:half]}***{echoed[-9:]}"):
+        said = redacted(f"it said {text} and more", [LONG_KEY])
+        assert [echoed[at : at + 8] for at in range(len(echoed) - 7) if echoed[at : at + 8] in said] == []
+        assert (said[:8], said[-9:]) == ("it said ", " and more")
+
+
+@pytest.mark.parametrize(
+    "text", ["-eyJ", "-eyJaaaaaaaaaaaa", "bearer ", "api_key ", "a://b:", "\\", "%25", "&#0", "0 ", "0\n", "0123456789"]
+)
+def test_no_text_of_a_server_takes_long_to_clean(text: str) -> None:
+    began = time.perf_counter()
+
+    redacted(text * (64_000 // len(text)), [LONG_KEY])
+
+    assert time.perf_counter() - began < 1  # while this goes on no other agent does anything

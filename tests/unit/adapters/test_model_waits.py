@@ -1,3 +1,4 @@
+import time
 from email.utils import formatdate
 
 import pytest
@@ -34,6 +35,11 @@ EPOCH = 1_795_000_000.0
         ({"retry-after": "Thu, 99 Xxx 2026"}, "", None),
         ({"retry-after": "-5"}, "Please wait 3 seconds", 3),
         ({"retry-after": "1e300"}, "", 86_400),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, "", 86_400),
+        ({"retry-after": "Fri, 31 Dec 99999999999999 23:59:59 GMT"}, "", None),
+        ({"retry-after": "Fri, 31 Dec 2027 23:59:59 +99999999999999"}, "", None),
+        ({"retry-after": "Fri, 31 Dec 2027 99999999999999:59:59 GMT"}, "", None),
+        ({"retry-after": "1 s" + " " * 200}, "", None),
     ],
     ids=repr,
 )
@@ -43,6 +49,15 @@ def test_the_wait_that_a_server_asks_for_is_understood(
     assert asked_wait_seconds(headers, message, EPOCH) == (
         None if seconds is None else pytest.approx(seconds, abs=1e-6)
     )
+
+
+@pytest.mark.parametrize("header", ["retry-after", "retry-after-ms", "x-ratelimit-reset-requests"])
+@pytest.mark.parametrize("value", ["1" * 60_000, "." * 60_000, "1." * 30_000, "(" * 60_000], ids=["1", ".", "1.", "("])
+def test_a_header_of_60_000_characters_holds_nobody_up(header: str, value: str) -> None:
+    began = time.perf_counter()
+
+    assert asked_wait_seconds({"x-ratelimit-remaining-requests": "0", header: value}, "", EPOCH) is None
+    assert time.perf_counter() - began < 1  # it took minutes, while no other agent could do anything
 
 
 def test_backoff_doubles_is_spread_and_ends_at_a_minute() -> None:

@@ -1,6 +1,7 @@
 """What a resource's URL may make the operator open. Addresses are literals: no test asks a name server."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ async def refusal(url: str, *allowed_hosts: str) -> BadResource | None:
         "http://[::]/v1",
         "http://169.254.169.254/latest/meta-data",
         "http://[fe80::1]/v1",
+        "http://[64:ff9b::a9fe:a9fe]/v1",
         "http://[::ffff:169.254.169.254]/v1",
         "http://224.0.0.1/v1",
     ],
@@ -98,11 +100,25 @@ async def test_what_is_no_url_is_a_problem_of_its_field(url: str) -> None:
     assert str(error).startswith("spec.model.baseURL: ")
 
 
-async def test_a_name_server_that_says_nothing_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(*_: Any, **__: Any) -> None:
-        await asyncio.Event().wait()
+async def test_a_name_server_that_is_silent_about_one_host_takes_one_thread_and_holds_up_nobody_else() -> None:
+    speaks, asked = threading.Event(), []
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
+    def look_up(host: str, port: int, *_: object) -> list[Any]:
+        asked.append(host)
+        if host == "silent.test":
+            speaks.wait(30)
+            raise OSError("no answer at last")
+        return [(None, None, None, "", ("192.0.2.1", port))]
 
-    with pytest.raises(TryLater, match=r"spec.model.baseURL: the name server says nothing of host 'vllm.svc'"):
-        await Reach(lookup_seconds=0.01).check("http://vllm.svc/v1", field=FIELD, condition="ModelAvailable")
+    reach = Reach(lookup_seconds=0.05, look_up=look_up)
+    try:
+        for _ in range(3):
+            stuck = [reach.check("http://silent.test/", field=FIELD, condition="ModelAvailable") for _ in range(20)]
+            said = {repr(error) for error in await asyncio.gather(*stuck, return_exceptions=True)}
+            because = f"{FIELD}: the name server says nothing of host 'silent.test' within 0.05 s"
+            assert said == {repr(TryLater(because))}
+            await reach.check("http://well.test/", field=FIELD, condition="ModelAvailable")
+    finally:
+        speaks.set()
+
+    assert asked.count("silent.test") == 1

@@ -292,13 +292,13 @@ async def test_no_other_answer_says_that_a_machine_is_gone(
 
 
 async def test_the_account_has_an_id() -> None:
-    assert await a_market(always({"id": 412_001, "credit": 5.0})).account_id() == "412001"
+    assert (await a_market(always({"id": 412_001, "credit": 5.0})).account()).id == "412001"
 
 
 @pytest.mark.parametrize("answer", [{}, {"id": None}, {"email": "a@b.example"}, "null", "<html>"])
 async def test_an_account_without_an_id_is_not_known(answer: Any) -> None:
     with pytest.raises(TryLater):
-        await a_market(always(answer)).account_id()
+        await a_market(always(answer)).account()
 
 
 @pytest.mark.parametrize("effect", ["launch", "destroy"])
@@ -313,3 +313,61 @@ async def test_nothing_is_sent_when_the_last_look_before_the_call_says_no(effect
         await (client.launch(an_order(), no_longer) if effect == "launch" else client.destroy("50300001", no_longer))
 
     assert market.requests == []
+
+
+async def test_many_machines_are_destroyed_in_one_call_by_their_ids() -> None:
+    market = always({"success": True})
+
+    await a_market(market).destroy_together(["50300001", "50300002"])
+
+    (request,) = market.requests
+    assert (request.method, request.url.path) == ("DELETE", "/api/v0/instances/")
+    assert market.bodies == [{"instance_ids": [50_300_001, 50_300_002]}]
+
+
+@pytest.mark.parametrize("ids", [[], ["1"] * 65, ["1", "0"], ["1", "../2"], ["1", "all"], ["1", ""], ["1", " 2"]])
+async def test_nothing_but_ids_of_machines_is_ever_sent_to_destroy_many(ids: list[str]) -> None:
+    market = always({"success": True})
+
+    with pytest.raises(Denied):
+        await a_market(market).destroy_together(ids)
+
+    assert market.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (200, {"success": False}),
+        (200, {}),
+        (200, ""),
+        (404, {"success": False, "error": "no_such_instance"}),
+        (405, "Method Not Allowed"),
+        (429, "API requests too frequent"),
+        (500, ""),
+        (504, "<html></html>"),
+    ],
+)
+async def test_many_that_may_not_all_be_gone_are_for_the_caller_to_ask_one_by_one(status: int, answer: Any) -> None:
+    market = always(answer, status=status)
+
+    with pytest.raises(TryLater):
+        await a_market(market).destroy_together(["1", "2"])
+
+    assert len(market.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"success": False, "error": "insufficient_credit", "msg": "no money"},
+        {"success": False, "error": "invalid_args", "msg": "error: insufficient_credit for this order"},
+        {"success": False, "msg": "insufficient_credit"},
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400, 402, 403])
+async def test_want_of_credit_is_understood_wherever_it_is_said(status: int, answer: Any) -> None:
+    with pytest.raises(Denied) as caught:
+        await a_market(always(answer, status=status)).launch(an_order())
+
+    assert caught.value.code == "InsufficientCredit"

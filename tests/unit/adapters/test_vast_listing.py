@@ -185,3 +185,17 @@ async def test_a_price_that_is_none_is_unknown(price: Any) -> None:
     (machine,) = await a_market(always(answer)).machines()
 
     assert machine.usd_per_hour is None
+
+
+async def test_a_list_whose_pages_lead_in_a_circle_is_left_at_once() -> None:
+    """Each page at the market's pace: four hundred of them would take minutes."""
+    tokens = iter(["a", "b", "a", "b", "a"])
+    rows = iter(range(1, 1000))
+    market = Recorded(
+        lambda _: httpx.Response(200, json=a_page(a_machine_row(next(rows)), total=5, token=next(tokens)))
+    )
+
+    with pytest.raises(FleetUnreadable, match="does not come to an end"):
+        await a_market(market).machines()
+
+    assert len(market.requests) == 3

@@ -1,13 +1,22 @@
 """The key, other secrets, cookies, redirects and sizes: what never crosses the border."""
 
 import asyncio
+import gzip
+import html
+import json
+import logging
 import traceback
-from collections.abc import AsyncIterator
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fleetagent.adapters.vast.wire import MAX_ANSWER_BYTES
 from fleetagent.errors import BadResource, FleetAgentError, FleetUnreadable, TryLater, Unclear
@@ -199,7 +208,7 @@ async def test_reading_again_is_bounded() -> None:
     market = always("<html>maintenance</html>")
 
     with pytest.raises(TryLater):
-        await a_market(market).account_id()
+        await a_market(market).account()
 
     assert len(market.requests) == 3
 
@@ -222,3 +231,109 @@ async def test_a_machines_token_is_hidden_however_it_is_repeated(repeated: str) 
         await client.launch(an_order(env={"FLEETAGENT_URL": URL_OF_A_MACHINE}))
 
     assert "secret-token-of-a-machine" not in str(caught.value)
+
+
+def a_bomb(unpacked_bytes: int) -> bytes:
+    return gzip.compress(b" " * unpacked_bytes)
+
+
+class Raw(httpx.AsyncByteStream):
+    """Bytes as a socket gives them, and how many were taken."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self.content), 65_536):
+            yield self.content[start : start + 65_536]
+
+
+async def test_a_packed_answer_is_read() -> None:
+    page = gzip.compress(json.dumps(a_page()).encode())
+    packed = {"Content-Encoding": "gzip"}
+
+    assert await a_market(lambda _: httpx.Response(200, headers=packed, stream=Raw(page))).machines() == ()
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "gzip, gzip", "br", "zstd", "unheard-of"])
+async def test_an_answer_that_unpacks_without_end_fills_no_memory(coding: str) -> None:
+    bomb = a_bomb(400_000_000) if "g" in coding.lower() else zlib.compress(b" " * 400_000_000)
+    market = Recorded(lambda _: httpx.Response(200, headers={"Content-Encoding": coding}, stream=Raw(bomb)))
+    client = a_market(market)
+    tracemalloc.start()
+
+    with pytest.raises(FleetUnreadable):
+        await client.machines()
+
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4 * MAX_ANSWER_BYTES
+
+
+async def test_only_what_we_can_unpack_is_asked_for() -> None:
+    market = always(a_page())
+    await a_market(market).machines()
+
+    assert market.requests[0].headers["Accept-Encoding"] == "gzip"
+
+
+KEYS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=12, max_size=64)
+REPEATED: tuple[Callable[[str], str], ...] = (
+    str,
+    json.dumps,
+    html.escape,
+    quote,
+    lambda key: quote(key, safe=""),
+    lambda key: f"Bearer {key}, api_key={key}",
+)
+
+
+@settings(deadline=None)
+@given(KEYS, st.sampled_from(REPEATED), st.sampled_from([200, 400, 401, 404, 429, 500]), st.booleans())
+def test_no_key_whatever_its_characters_is_in_a_url_an_error_or_a_repr(
+    key: str,
+    repeat: Callable[[str], str],
+    status: int,
+    as_json: bool,  # noqa: FBT001 - drawn
+) -> None:
+    said = repeat(key)
+    answer = json.dumps({"success": False, "error": said, "msg": said, "detail": f"x{said}y"}) if as_json else said
+    market = always(answer, status=status)
+    client = a_market(market, key=key)
+    with pytest.raises(FleetAgentError) as caught:
+        asyncio.run(client.launch(an_order()))
+
+    shown = [str(caught.value), repr(caught.value), repr(client), *traceback.format_exception(caught.value)]
+    shown += [str(request.url) for request in market.requests] + [r.content.decode() for r in market.requests]
+    assert not [text for text in shown if key in text or quote(key, safe="") in text]
+
+
+@settings(deadline=None)
+@given(KEYS)
+def test_no_key_is_logged(key: str) -> None:
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with pytest.raises(FleetAgentError):
+            asyncio.run(a_market(always(f"<html>{key}</html>", status=500), key=key).account())
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+
+    assert not [text for text in logged if key in text]
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_an_error_and_sends_nothing() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate", request=request)
+
+    client = a_market(handler, base_url="https://market.test")
+    with pytest.raises(TryLater, match="CERTIFICATE_VERIFY_FAILED"):
+        await client.launch(an_order())
+    with pytest.raises(FleetUnreadable, match="CERTIFICATE_VERIFY_FAILED"):
+        await client.machines()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.fleet import Instance, Offer
+from fleetagent.domain.fleet import Instance, Offer, Phase
 from support.fakes import StrictModel, calls, says
 from support.fleets import an_instance, an_observation, an_offer
 from support.memory import Memory
@@ -28,7 +28,11 @@ class Offers:
 async def planned(mode: str, **changes: Any) -> dict[str, Any]:
     """The plan for three machines where two reach the target."""
     model = StrictModel(calls("plan_capacity"), says())
-    usual = {"market": Offers(), "seen": an_observation(*SPARE, wanted=200)}
+    usual = {
+        "market": Offers(),
+        "seen": an_observation(*SPARE, wanted=200),
+        "worker_url": "http://workers.test",
+    }
     await Rehearsal(model, spec={"mode": mode, "target": {"proofsPerHour": 200}}, **{**usual, **changes}).run()
     plan: dict[str, Any] = json.loads(model.texts()[-1])
     return plan
@@ -55,3 +59,41 @@ async def test_what_a_host_was_measured_at_counts_for_more_than_what_such_machin
 
     assert [(s["offer_id"], s["expected_proofs_per_hour"]) for s in guessed["launch"]] == [("7001", 120)]
     assert [(s["offer_id"], s["expected_proofs_per_hour"]) for s in known["launch"]] == [("7002", 120)]
+
+
+async def test_a_plan_says_what_it_costs_and_when_all_of_it_proves() -> None:
+    one = an_instance("1", Phase.LOADING, phase_since=an_observation().at)
+
+    plan = await planned("Act", market=Offers((an_offer("7001"),)), seen=an_observation(one, wanted=200))
+
+    (step,) = plan["launch"]
+    assert (step["usd_per_hour"], step["usd_per_proof"], step["proves_in_minutes"]) == ("0.500", "0.0042", 50)
+    assert {name: value for name, value in plan.items() if name.startswith("then_")} == {
+        "then_projected_proofs_per_hour": 201,
+        "then_usd_per_hour": "1.00",
+        "then_usd_today": "12.00",
+        "then_usd_per_proof": "0.0050",
+        "then_all_prove_in_minutes": 55,
+    }
+    assert "bound_by" not in plan
+
+
+async def test_a_plan_that_cannot_reach_the_target_says_what_binds_it_and_what_is_left() -> None:
+    seen = an_observation(an_instance("1", measured_rate=40.0), wanted=200)
+
+    plan = await planned("Act", market=Offers((an_offer("7001", num_gpus=1, cpu_cores=32.0),)), seen=seen)
+
+    assert (len(plan["launch"]), plan["bound_by"]["code"]) == (1, "NoOffer")
+    assert plan["left"] == {
+        "launches_in_this_run": 1,
+        "launches_in_this_hour": 5,
+        "instances": 18,
+        "usd_per_hour": "3.00",
+    }
+
+
+async def test_a_plan_without_any_step_says_why() -> None:
+    plan = await planned("Act", seen=an_observation(wanted=200), worker_url=None)
+
+    assert (plan["hold"], plan["launch"], plan["bound_by"]["code"]) == (True, [], "NoWorkerURL")
+    assert plan["because"] == plan["bound_by"]["sentence"]

@@ -21,7 +21,7 @@ class OpenMarket:
 
 def a_desk(*offers: Offer, fleet: Any = None, **pulse: Any) -> Any:
     """As much of a run as choosing offers needs."""
-    known = {"hosts_excluded": {}, "offers_denied": frozenset(), "host_rates": {}, **pulse}
+    known = {"hosts_excluded": {}, "offers_denied": frozenset(), "host_rates": {}, "kind_rates": {}, **pulse}
     return SimpleNamespace(
         market=OpenMarket(*offers),
         subject=SimpleNamespace(spec=a_parsed_spec()),

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from fleetagent.agent.desk import Desk
+from fleetagent.domain.approval import Decided
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.fleet import MarketStatus, Phase
 from fleetagent.domain.observation import Alert, LaunchProblem, Observation
 from fleetagent.domain.records import Outcome, Pulse
-from fleetagent.domain.schedule import Trigger, Wake
+from fleetagent.domain.schedule import Pending, Trigger, Wake
 from fleetagent.errors import Denied, TryLater, Unclear
 from support.fakes import StrictModel, calls, says
-from support.fleets import NOW, an_instance, an_observation, unknown_fleet
+from support.fleets import NOW, a_waiting, an_instance, an_observation, unknown_fleet
 from support.memory import Memory
 from support.quiet import LATER, Offers, a_quiet_run, off_target
 from support.rehearsal import Rehearsal, a_tool
@@ -32,15 +33,15 @@ async def test_nothing_new_is_skipped_without_a_call_or_a_message() -> None:
     assert on.memory.concluded[2].model_calls == 0
 
 
-@pytest.mark.parametrize("kind", [k for k in Trigger if k is not Trigger.SCHEDULE])
+@pytest.mark.parametrize("kind", [k for k in Trigger if k not in {Trigger.SCHEDULE, Trigger.APPROVAL}])
 async def test_whatever_else_called_for_the_run_is_never_skipped(kind: Trigger) -> None:
     on, model = await a_quiet_run()
     if kind is Trigger.WAKE:
         on.memory.wakes.append(Wake(7, on.now, "look", 1))
-    elif kind is not Trigger.APPROVAL:
+    else:
         on.memory.say("news", kind)
 
-    ended = await on.run(*([kind] if kind is Trigger.APPROVAL else []))
+    ended = await on.run()
 
     assert kind in ended.run.calls.kinds
     assert len(model.requests) > 0
@@ -94,7 +95,16 @@ class SomethingWaits(Memory):
     """One action waits for somebody's approval."""
 
     async def pulse(self, agent_id: int, run_id: int, now: Any) -> Pulse:
-        return replace(await super().pulse(agent_id, run_id, now), waiting=1)
+        return replace(await super().pulse(agent_id, run_id, now), waiting=(a_waiting(),))
+
+
+@dataclass
+class SomethingWasDecided(Memory):
+    """A person has rejected one, and the agent was not told."""
+
+    async def pulse(self, agent_id: int, run_id: int, now: Any) -> Pulse:
+        decided = (Decided(42, "action-42 was rejected by a person"),) if self.started > 1 else ()
+        return replace(await super().pulse(agent_id, run_id, now), decided=decided)
 
 
 async def test_while_an_action_waits_for_approval_no_run_is_skipped() -> None:
@@ -103,6 +113,29 @@ async def test_while_an_action_waits_for_approval_no_run_is_skipped() -> None:
     await on.run()
 
     assert len(model.requests) > 0
+
+
+async def test_what_a_person_decided_is_told_in_a_run_that_is_neither_skipped_nor_quiet() -> None:
+    on, model = await a_quiet_run(memory=SomethingWasDecided())
+    on.seen = replace(on.seen, decided=("action-42 was rejected by a person",))
+
+    await on.run()
+
+    assert "Decided: action-42 was rejected by a person." in model.texts()[-1]
+    assert not on.memory.concluded[2].quiet
+    assert on.memory.concluded[2].told == (42,)
+
+
+async def test_a_run_for_approvals_alone_asks_no_model_and_tells_nothing() -> None:
+    on, model = await a_quiet_run(memory=SomethingWasDecided())
+
+    on.memory.pending = [Pending(1, Trigger.APPROVAL, "approve:action-42", "action-42", on.now)]
+    ended = await on.run(Trigger.APPROVAL)
+
+    assert (ended.outcome, ended.model_asked) == (Outcome.HELD, False)
+    assert model.requests == []
+    assert on.memory.concluded[2].told == ()
+    assert not on.memory.concluded[2].quiet
 
 
 async def test_a_changed_spec_is_never_skipped() -> None:

@@ -5,7 +5,7 @@ import logging
 import sys
 from typing import Any
 
-from fleetagent.bootstrap.logs import JsonLines, OncePerResource
+from fleetagent.bootstrap.logs import JsonLines, OncePerResource, TextLines
 
 
 def a_record(message: str, *, uid: str = "1", level: int = logging.ERROR, **changes: Any) -> logging.LogRecord:
@@ -49,3 +49,11 @@ def test_json_lines_hold_the_traceback_in_one_line() -> None:
     read = json.loads(line)
     assert (read["level"], read["logger"], read["message"]) == ("error", "kopf.objects", "it broke")
     assert "ValueError: invalid literal" in read["traceback"]
+
+
+def test_words_of_a_stranger_make_no_second_line_and_hide_nothing() -> None:
+    record = a_record("run 1: done\n2026 INFO all is well\x1b[2K\u202e\ud800 café")
+
+    line = TextLines("%(levelname)s %(message)s").format(record)
+
+    assert line == "ERROR run 1: done\\n2026 INFO all is well\\x1b[2K\\u202e\\ud800 café"

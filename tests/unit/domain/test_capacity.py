@@ -1,24 +1,22 @@
-"""Proofs per hour: expected, counted, projected; and which offers close a shortfall."""
+"""Proofs per hour: expected, counted, projected."""
 
+import math
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fleetagent.domain.capacity import (
-    CHANCE,
     Capacity,
     Target,
     capacity,
     capacity_of,
-    choose,
     effective_target,
     expected_rate,
+    offer_rate,
+    usd_per_proof,
 )
 from fleetagent.domain.demand import Demand, DemandUnknown
-from fleetagent.domain.fleet import MarketStatus, Offer, Phase
+from fleetagent.domain.fleet import MarketStatus, Phase
 from support.fleets import a_fleet, an_instance, an_offer
 
 
@@ -105,105 +103,24 @@ def test_the_target_is_met_from_its_tolerance_up(projected: float, instances: in
     assert Target(500, Decimal(485), 2).met_by(fleet) is met
 
 
-def choice(offers: list[Offer], **changes: Any) -> list[str]:
-    """Ids of the offers chosen."""
-    usual = {"shortfall": 100.0, "at_least": 0, "at_most": 9, "usd_per_hour_left": Decimal(99)}
-    return [s.offer.offer_id for s in choose(offers, **{**usual, **changes})]
+def test_a_machine_that_restarted_counts_by_what_it_made_before() -> None:
+    assert capacity(an_instance("1", Phase.REGISTERED, measured_rate=60.0)) == pytest.approx(58.2)
 
 
-def test_the_cheapest_proofs_go_first() -> None:
-    offers = [an_offer("dear", usd_per_hour="0.60"), an_offer("cheap", usd_per_hour="0.40")]
-
-    assert choice(offers, shortfall=200.0) == ["cheap", "dear"]
-
-
-def test_the_last_machine_is_the_cheapest_that_suffices() -> None:
-    big = an_offer("big", num_gpus=4, usd_per_hour="0.80")
-    small = an_offer("small", usd_per_hour="0.45")
-
-    assert choice([big, small], shortfall=100.0) == ["small"]
-
-
-def test_what_is_covered_already_is_not_asked_for_again() -> None:
-    small = an_offer("small", cpu_cores=32.0, usd_per_hour="0.25")  # 60 proofs/h
-    offers = [an_offer("first", usd_per_hour="0.40"), an_offer("second", usd_per_hour="0.42"), small]
-
-    assert choice(offers, shortfall=150.0) == ["first", "small"]
-
-
-@pytest.mark.parametrize(
-    ("shortfall", "ids"),
-    [(54.0, ["small"]), (54.1, ["big"])],
-    ids=["60 proofs/h with a chance of 0.9 are 54", "a little more is too much"],
-)
-def test_an_offer_counts_by_the_chance_that_it_arrives(shortfall: float, ids: list[str]) -> None:
-    small = an_offer("small", cpu_cores=32.0, usd_per_hour="0.25")
-
-    assert choice([small, an_offer("big", usd_per_hour="0.55")], shortfall=shortfall) == ids
-
-
-@pytest.mark.parametrize(("usd_left", "count"), [("1.00", 2), ("0.99", 1), ("0.49", 0)])
-def test_money_is_spent_to_its_last_cent_and_no_further(usd_left: str, count: int) -> None:
-    offers = [an_offer("1"), an_offer("2"), an_offer("3")]
-
-    assert len(choice(offers, shortfall=1000.0, usd_per_hour_left=Decimal(usd_left))) == count
-
-
-def test_no_host_is_chosen_twice() -> None:
-    offers = [an_offer("1", machine_id="same"), an_offer("2", machine_id="same"), an_offer("3")]
-
-    assert choice(offers, shortfall=1000.0) == ["1", "3"]
-
-
-def test_the_floor_of_machines_is_filled_although_nothing_is_short() -> None:
-    assert len(choice([an_offer("1"), an_offer("2"), an_offer("3")], shortfall=0.0, at_least=2)) == 2
-
-
-def test_nothing_is_chosen_when_nothing_is_short() -> None:
-    assert choice([an_offer("1")], shortfall=0.0) == []
-
-
-def test_what_makes_no_proofs_is_never_chosen() -> None:
-    assert choice([an_offer("1", cpu_ram_gb=0.0)]) == []
-
-
-OFFERS = st.lists(
-    st.builds(
-        an_offer,
-        st.integers(1, 10**6).map(str),
-        machine_id=st.integers(1, 12).map(str),
-        num_gpus=st.integers(1, 8),
-        cpu_ram_gb=st.floats(0, 1024),
-        cpu_cores=st.floats(0, 128),
-        usd_per_hour=st.decimals(Decimal("0.01"), Decimal("3.00"), places=2),
-    ),
-    max_size=12,
-)
-MONEY = st.decimals(Decimal("-1.00"), Decimal("8.00"), places=2)
-SHORTFALL = st.floats(0, 2000)
-
-
-@given(OFFERS, SHORTFALL, st.integers(0, 5), st.integers(0, 8), MONEY)
-def test_the_choice_never_passes_money_or_number(
-    offers: list[Offer], shortfall: float, at_least: int, at_most: int, usd_left: Decimal
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -5.0, 500.1, 1e9])
+def test_a_rate_that_no_machine_makes_counts_as_what_was_expected_and_expected_nonsense_as_nothing(
+    nonsense: float,
 ) -> None:
-    steps = choose(offers, shortfall=shortfall, at_least=at_least, at_most=at_most, usd_per_hour_left=usd_left)
-
-    hosts = [s.offer.machine_id for s in steps]
-    assert len(steps) <= at_most
-    assert len(hosts) == len(set(hosts))
-    assert sum((s.offer.usd_per_hour for s in steps), Decimal(0)) <= max(usd_left, Decimal(0))
+    assert capacity(an_instance("1", measured_rate=nonsense)) == 100.0
+    assert capacity(an_instance("1", measured_rate=nonsense, expected_rate=nonsense)) == 0.0
+    assert offer_rate(an_offer(measured_rate=nonsense)) == 120.0
 
 
-@given(OFFERS, SHORTFALL)
-def test_the_shortfall_is_covered_if_the_offers_can_and_no_machine_is_one_too_many(
-    offers: list[Offer], shortfall: float
-) -> None:
-    steps = choose(offers, shortfall=shortfall, at_least=0, at_most=99, usd_per_hour_left=Decimal(999))
+@pytest.mark.parametrize("size", [math.nan, -1.0, 0.0])
+def test_memory_that_is_no_size_makes_no_proofs(size: float) -> None:
+    assert expected_rate("RTX 5090", 1, size, 64) == 0.0
 
-    arriving = [s.expected_rate * CHANCE[Phase.REQUESTED] for s in steps]
-    if sum(arriving) < shortfall:  # only when there is nothing left to add
-        usable = {o.machine_id for o in offers if expected_rate(o.gpu_name, o.num_gpus, o.cpu_ram_gb, o.cpu_cores) > 0}
-        assert {s.offer.machine_id for s in steps} == usable
-    else:
-        assert sum(arriving[:-1]) < shortfall or not steps
+
+@pytest.mark.parametrize("price", ["NaN", "sNaN", "Infinity"])
+def test_proofs_at_a_price_that_is_none_cost_without_end(price: str) -> None:
+    assert usd_per_proof(an_offer(usd_per_hour=price)) == Decimal("Infinity")

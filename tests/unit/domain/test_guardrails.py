@@ -139,11 +139,12 @@ def test_a_launch_is_refused_past_each_border_and_never_on_it(told: Facts, code:
 
 @pytest.mark.parametrize(
     ("bill", "hourly", "code"),
-    [("1.50", "2.00", None), ("1.51", "2.00", "OverHourlyBudget"), ("0.00", "0.49", "OverHourlyBudget")],
+    [("1.50", "2.00", None), ("1.51", "2.00", "OverHourlyBudget"), (None, "0.49", "OverHourlyBudget")],
     ids=["exactly on budget", "a cent over", "not even the first"],
 )
-def test_a_launch_never_passes_the_hourly_budget(bill: str, hourly: str, code: str | None) -> None:
-    told = facts(an_instance("1", usd_per_hour=bill), spec={"budget": {"fleetUsdPerHour": hourly}})
+def test_a_launch_never_passes_the_hourly_budget(bill: str | None, hourly: str, code: str | None) -> None:
+    there = [an_instance("1", usd_per_hour=bill)] if bill else []
+    told = facts(*there, spec={"budget": {"fleetUsdPerHour": hourly}})
 
     assert refused(LAUNCH, told) == code
 
@@ -176,6 +177,19 @@ def test_a_proof_never_costs_more_than_it_may(price: str, code: str | None) -> N
     spec = {"budget": {"usdPerProof": "0.008"}}
 
     assert refused(LAUNCH, facts(offers_shown={"7001": offer}, offer_now=offer, spec=spec)) == code
+
+
+@pytest.mark.parametrize(("least", "code"), [("120", None), ("120.1", "TooSlow")])
+def test_what_has_failed_its_benchmark_is_not_rented_again(least: str, code: str | None) -> None:
+    spec = {"fleet": {"vast": {"instance": {"minProofsPerHour": least}}}}
+
+    assert refused(LAUNCH, facts(offer_now=an_offer(measured_rate=120.0), spec=spec)) == code
+
+
+def test_what_was_never_measured_may_show_in_its_benchmark_what_it_makes() -> None:
+    spec = {"fleet": {"vast": {"instance": {"minProofsPerHour": "1000"}}}}
+
+    assert refused(LAUNCH, facts(spec=spec)) is None
 
 
 def test_a_machine_that_makes_nothing_is_too_dear_at_any_price() -> None:
@@ -230,6 +244,9 @@ def test_a_machine_that_makes_nothing_is_too_dear_at_any_price() -> None:
             facts(*machines(6), an_instance("idle", Phase.LOADING, requested_at=ago(minutes=1))),
             None,
             id="that one is too young to go",
+        ),
+        pytest.param(
+            facts(*machines(6), an_instance(None, Phase.REQUESTED)), None, id="that one was not seen on the market yet"
         ),
         pytest.param(
             facts(an_instance("1", Phase.LOADING), *machines(6)[1:], an_instance("2nd", Phase.LOADING)),

@@ -6,7 +6,7 @@ import pytest
 
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import MarketStatus, Phase
-from fleetagent.domain.observation import Alert, LaunchProblem, Observation, fingerprint
+from fleetagent.domain.observation import Alert, LaunchProblem, Observation, Standing, fingerprint
 from support.fleets import NOW, an_instance, an_observation, unknown_fleet
 
 QUIET = an_observation(an_instance("1"), an_instance("2", Phase.LOADING))
@@ -90,3 +90,10 @@ def test_what_proves_and_what_is_on_its_way_suffices_or_does_not(
     seen = an_observation(an_instance("1"), an_instance("2", Phase.LOADING), wanted=wanted)
 
     assert seen.on_target is on_target
+
+
+@pytest.mark.parametrize("rate", [77.53, 77.56, 0.04, 111.60000000000001])
+def test_the_last_machine_could_go_when_nothing_is_wanted_whatever_the_fraction_of_its_rate(rate: float) -> None:
+    seen = an_observation(an_instance("1", measured_rate=rate), demand=Demand(active=False))
+
+    assert seen.standing is Standing.ABOVE

@@ -54,7 +54,10 @@ def test_the_system_prompt_is_the_same_bytes_for_the_same_spec_and_short() -> No
         ({"budget": {"fleetUsdPerDay": "96.00"}}, "4.00 USD per hour, 96.00 USD per UTC day for all"),
         ({"budget": {"usdPerProof": "0.008"}}, "4.00 USD per hour, 0.008 USD per proof for all"),
         ({"mode": "DryRun"}, "Mode: DryRun (your actions are checked and recorded, nothing happens)."),
-        ({"mode": "Approve"}, "Mode: Approve (nobody can approve an action in this version: every one is refused)."),
+        (
+            {"mode": "Approve"},
+            "Mode: Approve (what every rule lets pass waits until a person approves it, and counts meanwhile).",
+        ),
         ({"limits": {"minInstances": 2}}, "no more than 2 machines"),
         ({"instructions": "Be frugal {x}.\n"}, "above your own judgement:\nBe frugal {x}.\n"),
     ],

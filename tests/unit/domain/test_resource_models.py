@@ -115,7 +115,9 @@ def test_a_spoilt_status_does_not_take_the_run_counter_with_it() -> None:
 
 
 def test_a_report_leaves_out_what_is_not_known() -> None:
-    assert FleetAgentStatus(last_run_id=1).to_wire() == {"lastRunID": 1, "pendingWakes": [], "conditions": []}
+    lists: dict[str, object] = {"pendingWakes": [], "waitingActions": [], "conditions": []}
+
+    assert FleetAgentStatus(last_run_id=1).to_wire() == {"lastRunID": 1, **lists}
 
 
 def test_a_merge_patch_takes_stale_values_away_but_holds_no_null_in_its_lists() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, MarketStatus, Phase, Rented
 from fleetagent.domain.settle import SettleLimits, Settlement, settle
-from support.fleets import NOW, ago, an_instance, as_listed
+from support.fleets import NOW, PREFIX, ago, an_instance, as_listed
 
 LIMITS = SettleLimits(phases={Phase.LOADING: timedelta(minutes=15)})
 INTENT = an_instance(None, Phase.REQUESTED, requested_at=ago(minutes=6))
@@ -19,7 +19,7 @@ STOPPING = an_instance("1", Phase.STOPPING, destroy_asked_at=ago(seconds=5))
 
 def settled(known: list[Instance], listed: list[Rented], *, limits: SettleLimits = LIMITS, **said: Any) -> Settlement:
     """The ledger compared with this list now."""
-    return settle(known, listed, NOW, limits, **said)
+    return settle(known, listed, NOW, limits, label_prefix=PREFIX, **said)
 
 
 def phases(found: Settlement) -> list[Phase]:
@@ -196,24 +196,85 @@ def test_the_price_that_the_market_bills_is_the_one_that_counts() -> None:
     found = settled([PROVING], [as_listed(PROVING, usd_per_hour="0.61")])
 
     assert found.changes[0].instance.usd_per_hour == Decimal("0.61")
-    assert found.changes[0].news is None
 
 
 @pytest.mark.parametrize(
-    ("was", "now_is", "news"),
-    [
-        (MarketStatus.RUNNING, MarketStatus.OFFLINE, "machine 1 is offline"),
-        (MarketStatus.OFFLINE, MarketStatus.RUNNING, "machine 1 is back"),
-        (MarketStatus.RUNNING, MarketStatus.RUNNING, None),
-        (MarketStatus.LOADING, MarketStatus.RUNNING, None),
-        (MarketStatus.LOADING, MarketStatus.OFFLINE, None),
-    ],
+    ("credit", "blamed"), [(False, True), (True, False)], ids=["by its host", "for want of credit"]
 )
-def test_a_proving_machine_that_falls_silent_or_returns_is_news(
-    was: MarketStatus, now_is: MarketStatus, news: str | None
+def test_a_host_is_not_blamed_when_the_market_stops_everything_for_want_of_money(
+    credit: bool,  # noqa: FBT001 - a column of the table
+    blamed: bool,  # noqa: FBT001
 ) -> None:
-    machine = an_instance("1", market_status=was)
+    stopped = as_listed(PROVING, status=MarketStatus.STOPPED)
 
-    found = settled([machine], [as_listed(machine, status=now_is)])
+    found = settled([PROVING], [stopped], limits=replace(LIMITS, out_of_credit=credit))
 
-    assert [c.news for c in found.changes if c.news] == ([news] if news else [])
+    assert [d.host_failed for d in found.doomed] == [blamed]
+
+
+NAMED = an_instance("77", Phase.REQUESTED, market_status=None, requested_at=ago(seconds=10))
+"""What a launch was answered with, before any list has shown it."""
+
+
+@pytest.mark.parametrize(
+    ("row", "ours"),
+    [
+        ({}, True),
+        ({"label": None}, True),
+        ({"label": None, "machine_id": ""}, True),
+        ({"label": None, "machine_id": "another"}, False),
+        ({"label": "by hand"}, False),
+        ({"label": f"{PREFIX}another"}, False),
+    ],
+    ids=["its label", "no label yet", "nothing at all yet", "another host", "by hand", "another one of ours"],
+)
+def test_an_id_that_a_launch_was_answered_with_is_proved_by_the_label(row: dict[str, Any], ours: bool) -> None:  # noqa: FBT001
+    found = settled([NAMED], [as_listed(NAMED, **row)])
+
+    assert isinstance(found.fleet, Fleet)
+    mine = next(i for i in found.fleet.instances if i.label == NAMED.label)
+    assert (mine.provider_id, mine.phase) == (("77", Phase.LOADING) if ours else (None, Phase.REQUESTED))
+
+
+def test_an_order_that_was_answered_with_a_wrong_id_is_found_by_its_label() -> None:
+    foreign, mine = as_listed(NAMED, label="by hand"), as_listed(NAMED, provider_id="78")
+
+    found = settled([NAMED], [foreign, mine])
+
+    assert [c.instance.provider_id for c in found.changes] == ["78"]
+    assert (found.doomed, found.destroy_again) == ((), ())
+
+
+def test_an_order_that_was_answered_with_a_wrong_id_and_never_appears_is_given_up() -> None:
+    waited = replace(NAMED, absent_count=2, absent_since=ago(minutes=5), requested_at=ago(minutes=6))
+
+    found = settled([waited], [as_listed(waited, label="by hand")])
+
+    assert phases(found) == [Phase.FAILED]
+    assert found.changes[0].never_appeared
+    assert found.doomed == ()
+
+
+@pytest.mark.parametrize(
+    ("lists", "minutes", "phase"), [(2, 5, Phase.GONE), (1, 5, Phase.STOPPING), (2, 4.9, Phase.STOPPING)]
+)
+@pytest.mark.parametrize("provider_id", ["77", None])
+def test_what_was_stopped_before_anybody_saw_it_is_gone_once_it_never_appears(
+    lists: int, minutes: float, phase: Phase, provider_id: str | None
+) -> None:
+    machine = an_instance(provider_id, Phase.STOPPING, market_status=None, requested_at=ago(minutes=30))
+    waits = replace(machine, absent_count=lists, absent_since=ago(minutes=minutes))
+
+    found = settled([waits], [])
+
+    assert phases(found) == [phase]
+    assert found.changes[0].never_appeared is (phase is Phase.GONE)
+    assert isinstance(found.fleet, Fleet)
+
+
+def test_what_was_stopped_before_anybody_saw_it_is_ended_when_it_appears() -> None:
+    machine = an_instance("77", Phase.STOPPING, market_status=None)
+
+    found = settled([machine], [as_listed(machine)])
+
+    assert [(i.provider_id, i.market_status) for i in found.destroy_again] == [("77", MarketStatus.RUNNING)]

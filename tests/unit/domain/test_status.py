@@ -36,9 +36,11 @@ def test_where_all_is_well_every_condition_says_so() -> None:
         "FleetKnown": ("True", "Listed"),
         "DemandKnown": ("True", "Active"),
         "ModelAvailable": ("True", "Answers"),
+        "ControllerDeciding": ("False", "NoFallback"),
         "CanLaunch": ("True", "NothingMissing"),
         "OnTarget": ("True", "Reached"),
         "WithinBudget": ("True", "Affordable"),
+        "CreditLasts": ("Unknown", "AccountNotRead"),
         "ContextFits": ("True", "Fits"),
         "SpecHonoured": ("True", "AllFields"),
         "Ready": ("True", "Running"),
@@ -56,6 +58,7 @@ def test_before_the_first_look_nothing_is_claimed() -> None:
         "CanLaunch",
         "OnTarget",
         "WithinBudget",
+        "CreditLasts",
         "Ready",
     }
 
@@ -178,10 +181,7 @@ def test_a_lower_budget_mends_a_small_window_before_the_next_run() -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"mode": "Approve"}, "spec.mode Approve"),
-        ({"fallback": "Controller"}, "spec.fallback Controller"),
         ({"alerts": {"notifySecretRef": {"name": "pager", "key": "urls"}}}, "spec.alerts"),
-        ({"approvalExpiry": "30m"}, "spec.approvalExpiry"),
     ],
 )
 def test_a_field_without_effect_yet_is_named(spec: dict[str, Any], field: str) -> None:
@@ -189,6 +189,10 @@ def test_a_field_without_effect_yet_is_named(spec: dict[str, Any], field: str) -
 
     assert told(finding) == ("False", "NotBuiltYet")
     assert f"this version does not act on {field}: " in finding.message
+
+
+def test_approvals_have_their_effect() -> None:
+    assert found(mode="Approve", approvalExpiry="30m")["SpecHonoured"].status == "True"
 
 
 def test_retention_has_its_effect() -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import math
 import socket
-from typing import NoReturn
+from collections.abc import AsyncGenerator, Mapping
+from typing import NoReturn, cast
 
 import psycopg
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import dict_row
 
-from fleetagent.adapters.demand.curio_tables import COUNTS, HAS_HEARTBEAT, SINCE_CONTACT, TABLES, Counts
+from fleetagent.adapters.demand.curio_tables import COUNTS, HAS_HEARTBEAT, SINCE_CONTACT, TABLES, counts_in
 from fleetagent.adapters.demand.dsn import FIELD, Dsn
 from fleetagent.domain.demand import Demand
 from fleetagent.domain.text import neutral
@@ -114,22 +116,34 @@ async def _look(connection: Connection, seconds: float) -> Demand:
         await connection.execute(
             f"SET LOCAL statement_timeout = {max(int(seconds * 900), 1)}"
         )  # in ms: before we hang up
-        async with connection.cursor(row_factory=scalar_row) as cursor:
-            await cursor.execute(HAS_HEARTBEAT)
-            silent_seconds = None
-            if await cursor.fetchone():
-                await cursor.execute(SINCE_CONTACT)
-                silent_seconds = await cursor.fetchone()
-        async with connection.cursor(row_factory=class_row(Counts)) as cursor_of_counts:
-            await cursor_of_counts.execute(COUNTS)
-            (counts,) = await cursor_of_counts.fetchall()
-    if silent_seconds is not None:
-        _check_nodes(float(silent_seconds))
+        has_heartbeat = (await _only_row(connection, HAS_HEARTBEAT)).get("has_heartbeat")
+        since_contact = await _only_row(connection, SINCE_CONTACT) if has_heartbeat else {}
+        counts = counts_in(await _only_row(connection, COUNTS))
+    if counts is None:
+        raise TryLater(f"{FIELD}: Curio's database answers with something else than counts: correct that Secret")
+    _check_nodes(since_contact.get("seconds"))
     return counts.demand
 
 
-def _check_nodes(silent_seconds: float) -> None:
-    """By the database's own clock: clocks that differ do not matter."""
+async def _only_row(connection: Connection, query: str) -> Mapping[str, object]:
+    """The one row that each of our queries has. Read as it comes: a server that says more fills no memory."""
+    rows: list[Mapping[str, object]] = []
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        coming = cast("AsyncGenerator[Mapping[str, object], None]", cursor.stream(query.encode()))
+        async with contextlib.aclosing(coming):
+            async for row in coming:
+                rows.append(row)
+                if len(rows) > 1:
+                    break
+    return rows[0] if len(rows) == 1 else {}
+
+
+def _check_nodes(silent_seconds: object) -> None:
+    """By the database's own clock: clocks that differ do not matter. Null: no node was ever there."""
+    if silent_seconds is None:
+        return
+    if not isinstance(silent_seconds, float) or not math.isfinite(silent_seconds):
+        raise TryLater(f"{FIELD}: Curio's database says no moment of its nodes' last contact: correct that Secret")
     if silent_seconds > SILENT_SECONDS:
         silence = f"no Curio node has been in contact with it for {silent_seconds / 60:.0f} min: see whether Curio runs"
         raise BadResource("DemandKnown", "DemandStale", f"{FIELD}: {silence}, and whether this is its database")

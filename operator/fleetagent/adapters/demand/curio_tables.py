@@ -1,10 +1,12 @@
 """What is asked of Curio's own tables, and what the counts mean. Read only; every name is spelled with its schema."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from decimal import Decimal
+from typing import Any
 
-from fleetagent.domain.demand import Demand
+from fleetagent.domain.demand import MOST_PROOFS, Demand
 
 SNAP_WEIGHT = Decimal("1.6")
 """A Snap (update) proof of 32 GiB costs as much as 1.6 PoRep proofs, the unit of our rates."""
@@ -60,12 +62,12 @@ FROM (
 """
 
 HAS_HEARTBEAT = """
-SELECT count(*) > 0 FROM pg_catalog.pg_attribute
+SELECT count(*) > 0 AS has_heartbeat FROM pg_catalog.pg_attribute
  WHERE attrelid = to_regclass('curio.harmony_machines') AND attname = 'last_contact' AND NOT attisdropped
    AND has_column_privilege(attrelid, attnum, 'SELECT')
 """
 
-SINCE_CONTACT = "SELECT extract(epoch FROM now() - max(last_contact))::float8 FROM curio.harmony_machines"
+SINCE_CONTACT = "SELECT extract(epoch FROM now() - max(last_contact))::float8 AS seconds FROM curio.harmony_machines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +100,12 @@ class Counts:
             queued=math.ceil(queued),
             arrival_per_hour=float(arrival),
         )
+
+
+def counts_in(row: Mapping[str, object]) -> Counts | None:
+    """The counts of such a row; None where a name is missing or something is no count: anybody may be at the DSN."""
+    found: dict[str, Any] = {f.name: row.get(f.name) for f in fields(Counts)}
+    wanted = {name: bool if name == "market_enabled" else int for name in found}
+    if any(type(found[name]) is not kind or not 0 <= found[name] <= MOST_PROOFS for name, kind in wanted.items()):
+        return None
+    return Counts(**found)

@@ -75,7 +75,7 @@ def _raise_refusal(answer: Answer) -> None:
     if not isinstance(body, dict) or body.get("status") != "error":
         return
     words = neutral(str(body.get("error") or body.get("errorType") or "no reason given"), 200)
-    if body.get("errorType") in REFUSED:
+    if str(body.get("errorType")) in REFUSED:
         raise BadResource("DemandKnown", "QueryRefused", f"{QUERY}: Prometheus refuses it: {words}; correct it")
     raise TryLater(f"Prometheus answered {answer.status}: {words}")
 
@@ -83,7 +83,7 @@ def _raise_refusal(answer: Answer) -> None:
 def _sample_in(data: dict[str, Any]) -> tuple[datetime, float]:
     """The one sample: when, and how many proofs."""
     kind, result = data.get("resultType"), data.get("result")
-    if kind not in {"vector", "scalar"} or not isinstance(result, list):
+    if str(kind) not in {"vector", "scalar"} or not isinstance(result, list):
         shape = neutral(str(kind), 20)
         raise BadResource("DemandKnown", "QueryUnusable", f"{QUERY}: gives a {shape}, not a number; let it give one")
     if kind == "scalar":

@@ -4,9 +4,13 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-LARGEST_ANSWER_BYTES = 32_000_000
-LARGEST_COMPRESSED_BYTES = LARGEST_ANSWER_BYTES // 100
+LARGEST_ANSWER_BYTES = 4_000_000
+"""As JSON objects in memory it may be thirty times as large. The longest answers are a tenth of it."""
+LARGEST_COMPRESSED_BYTES = 100_000
 """Unpacked it may be a thousand times as large; none is asked for, and what some proxies pack all the same is small."""
+UNPACKED = frozenset({"", "identity"})
+PACKED_ONCE = frozenset({"gzip", "x-gzip", "deflate"})
+"""Packed twice, or with what packs better, a few bytes would fill the memory."""
 
 
 class AnswerTooLarge(httpx2.ReadError):
@@ -20,8 +24,11 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
         """Send it, and watch the answer's body as it is read."""
         request.headers["Accept-Encoding"] = "identity"
         response = await super().handle_async_request(request)
-        packed = "content-encoding" in response.headers
-        most = LARGEST_COMPRESSED_BYTES if packed else LARGEST_ANSWER_BYTES
+        coding = response.headers.get("content-encoding", "").strip().lower()
+        if coding not in UNPACKED | PACKED_ONCE:
+            await response.aclose()
+            raise AnswerTooLarge("the answer is packed in a way that nobody asked for", request=request)
+        most = LARGEST_ANSWER_BYTES if coding in UNPACKED else LARGEST_COMPRESSED_BYTES
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Bounded(response.stream, request, most)
         return response

@@ -1,10 +1,12 @@
 """The border to the SDK: sends one request, hands back what came, lets none of its exceptions through."""
 
 import asyncio
+import itertools
 import ssl
 from collections.abc import Awaitable, Iterator
 from datetime import timedelta
 from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, Omit
@@ -15,7 +17,7 @@ from fleetagent.adapters.model.complaints import CONDITION, Endpoint
 from fleetagent.adapters.model.gate import Gate
 from fleetagent.adapters.model.payload import Habits, body_of
 from fleetagent.adapters.model.pursuit import Means, Pursuit
-from fleetagent.adapters.model.redact import redacted
+from fleetagent.adapters.model.redact import redacted, shortened
 from fleetagent.adapters.model.sizes import LONGEST_SECONDS, ServersOwn, Sizes
 from fleetagent.adapters.model.waits import Timing
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
@@ -26,6 +28,7 @@ NO_KEY = "not-needed"
 CONNECT_SECONDS = 10.0
 LIST_MODELS_SECONDS = 10.0
 NAMES_READ = 200
+NAME_CHARS = 100
 TIMEOUTS_OF_PATIENCE = 2
 
 
@@ -33,11 +36,13 @@ def model_http_client() -> httpx2.AsyncClient:
     """The connection pool that all endpoints of this process share.
 
     It reads no proxy settings or certificates from the environment and follows no redirect: an allowed host must not
-    be able to send us to a forbidden one. Of an endless answer it reads an end.
+    be able to send us to a forbidden one. Of an endless answer it reads an end. It keeps no cookies: they would be sent
+    with the next agent's key.
     """
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=30.0)
     transport = BoundedTransport(trust_env=False, limits=limits)
-    return httpx2.AsyncClient(trust_env=False, follow_redirects=False, transport=transport)
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    return httpx2.AsyncClient(trust_env=False, follow_redirects=False, transport=transport, cookies=cookies)
 
 
 class OpenAIModel:
@@ -103,7 +108,8 @@ class OpenAIModel:
         body = answer.json if isinstance(answer, Answer) else None
         entries = body.get("data") if isinstance(body, dict) else None
         names = (entry.get("id") for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
-        return tuple(self._means.hide(name) for name in names if isinstance(name, str))[:NAMES_READ]
+        shown = (shortened(self._means.hide(name), NAME_CHARS) for name in names if isinstance(name, str))
+        return tuple(itertools.islice(shown, NAMES_READ))
 
     async def _fetch(self, url: str, body: JsonObject | None) -> Answer | NoAnswer:
         client = self._client

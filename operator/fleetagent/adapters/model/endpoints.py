@@ -14,8 +14,9 @@ Learnt = TypeVar("Learnt")
 
 
 class Endpoints:
-    """Hands out the one `Habits` and `Sizes` of an endpoint and model, and the one `Gate` of an endpoint and key.
+    """Hands out the one `Habits` and `Sizes` of an endpoint, key and model, and the one `Gate` of an endpoint and key.
 
+    The key counts: a gateway may serve each from another place, and what a wrong key is told holds for nobody else.
     Bounded: what was not asked for the longest is forgotten, and learnt again when it is needed.
     """
 
@@ -25,17 +26,17 @@ class Endpoints:
         self._sizes: OrderedDict[Hashable, Sizes] = OrderedDict()
         self._gates: OrderedDict[Hashable, Gate] = OrderedDict()
 
-    def habits(self, base_url: str, model: str) -> Habits:
-        """What this server refuses when it serves this model, whoever asks."""
-        return self._of(self._habits, (_same(base_url), model), Habits)
+    def habits(self, base_url: str, api_key: str | None, model: str) -> Habits:
+        """What this server refuses when it serves this model."""
+        return self._of(self._habits, (*_asked(base_url, api_key), model), Habits)
 
-    def sizes(self, base_url: str, model: str) -> Sizes:
+    def sizes(self, base_url: str, api_key: str | None, model: str) -> Sizes:
         """What this server has said of its window and its counter."""
-        return self._of(self._sizes, (_same(base_url), model), Sizes)
+        return self._of(self._sizes, (*_asked(base_url, api_key), model), Sizes)
 
     def gate(self, base_url: str, api_key: str | None) -> Gate:
-        """When this server may be asked with this key: its limits hold for each key. The key itself is not kept."""
-        return self._of(self._gates, (_same(base_url), hashlib.sha256((api_key or "").encode()).digest()), Gate)
+        """When this server may be asked with this key: its limits hold for each key."""
+        return self._of(self._gates, _asked(base_url, api_key), Gate)
 
     def _of(self, known: OrderedDict[Hashable, Learnt], key: Hashable, new: Callable[[], Learnt]) -> Learnt:
         found = known.pop(key, None)
@@ -45,5 +46,6 @@ class Endpoints:
         return known[key]
 
 
-def _same(base_url: str) -> str:
-    return base_url.strip().rstrip("/")
+def _asked(base_url: str, api_key: str | None) -> tuple[str, bytes]:
+    """One spelling of a server, and a key that is not kept itself."""
+    return base_url.strip().rstrip("/"), hashlib.sha256((api_key or "").encode()).digest()

@@ -15,6 +15,7 @@ from tenacity import AsyncRetrying, RetryCallState, wait_exponential
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 60.0  # a large model loads for many minutes: be patient, but do not hammer
 LONGEST_HINT_SECONDS = 86_400.0
+LONGEST_HINT_CHARS = 100  # a header may have 60,000, and reading spans in it would take minutes
 OLDEST_EPOCH = 1_000_000_000  # a reset that is larger names a date, not a span
 ALLOWANCES = ("requests", "tokens")
 
@@ -81,13 +82,13 @@ def _milliseconds(text: str) -> float | None:
 
 def _retry_after(text: str, epoch: float) -> float | None:
     number = _number(text)
-    if number is not None or not text:
+    if number is not None or not 0 < len(text) <= LONGEST_HINT_CHARS:
         return number
     try:
         then = parsedate_to_datetime(text)
-    except ValueError:
+        return then.replace(tzinfo=then.tzinfo or UTC).timestamp() - epoch
+    except (ValueError, OverflowError):  # no date, or one of the year 99999999999
         return _span(text)
-    return then.replace(tzinfo=then.tzinfo or UTC).timestamp() - epoch
 
 
 def _reset_seconds(text: str, epoch: float) -> float | None:
@@ -100,6 +101,8 @@ def _reset_seconds(text: str, epoch: float) -> float | None:
 
 def _span(text: str) -> float | None:
     """Seconds of `1m12.5s`, `20 seconds`, `350ms`."""
+    if len(text) > LONGEST_HINT_CHARS:
+        return None
     seconds = [
         number * UNIT_SECONDS[unit.lower()] for digits, unit in SPAN.findall(text) if (number := _number(digits))
     ]

@@ -1,20 +1,24 @@
 """Rows of machines, hosts and actions, to and from our words."""
 
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.tables import actions, hosts, instances
+from fleetagent.adapters.postgres.tables import actions, agents, hosts, instances
 from fleetagent.adapters.postgres.worker_tokens import token_hash_in
-from fleetagent.domain.fleet import Instance, MarketStatus, Phase
+from fleetagent.domain.fleet import Instance, MarketStatus, Phase, Told
+from fleetagent.domain.hosts import failures_left, left_out_for
 from fleetagent.domain.records import Action, ActionState
 from fleetagent.domain.settle import Change
 
-FIRST_EXCLUSION = timedelta(hours=1)
-LONGEST_EXCLUSION = timedelta(days=7)
+INSTANCE = tuple(instances.c[each.name] for each in fields(Instance))
+"""The columns that an instance is made of; the others are not read with each look."""
 
 
 def instance_of(row: sa.Row[Any]) -> Instance:
@@ -39,7 +43,37 @@ def instance_of(row: sa.Row[Any]) -> Instance:
         confirmed_gone_at=row.confirmed_gone_at,
         destroy_asked_at=row.destroy_asked_at,
         failure=row.failure,
+        told=_told_of(row.told),
+        number=row.number,
     )
+
+
+def _told_of(stored: Mapping[str, str]) -> Told:
+    """What is not stored has not been told."""
+    price, announced = stored.get("usd_per_hour"), stored.get("announced_usd_per_hour")
+    status, silent_at = stored.get("status"), stored.get("silent_at")
+    return Told(
+        usd_per_hour=Decimal(price) if price is not None else None,
+        announced_usd_per_hour=Decimal(announced) if announced is not None else None,
+        status=MarketStatus(status) if status is not None else None,
+        silent_at=datetime.fromisoformat(silent_at) if silent_at is not None else None,
+    )
+
+
+def _told_json(told: Told) -> dict[str, str]:
+    named = {
+        "usd_per_hour": told.usd_per_hour,
+        "announced_usd_per_hour": told.announced_usd_per_hour,
+        "status": told.status,
+        "silent_at": told.silent_at and told.silent_at.isoformat(),
+    }
+    return {name: str(value) for name, value in named.items() if value is not None}
+
+
+async def next_number(connection: AsyncConnection, agent_id: int) -> int:
+    """The number of this agent's next machine: counted in its own row, as rows of machines are deleted in time."""
+    counted = sa.update(agents).where(agents.c.id == agent_id).values(last_machine=agents.c.last_machine + 1)
+    return int(await connection.scalar(counted.returning(agents.c.last_machine)) or 0)
 
 
 def action_of(row: sa.Row[Any]) -> Action:
@@ -53,6 +87,9 @@ def action_of(row: sa.Row[Any]) -> Action:
         provider_ref=row.provider_ref,
         refusal_code=row.refusal["code"] if row.refusal else None,
         reason=str(row.args.get("reason", "")),
+        what=row.wish["what"] if row.wish else None,
+        usd_per_hour=row.usd_per_hour,
+        proofs_per_hour=row.wish["proofs_per_hour"] if row.wish else None,
     )
 
 
@@ -73,6 +110,7 @@ async def write_change(connection: AsyncConnection, agent_id: int, change: Chang
         "absent_since": new.absent_since,
         "confirmed_gone_at": new.confirmed_gone_at,
         "failure": sa.func.coalesce(instances.c.failure, new.failure),
+        "told": _told_json(new.told),
     }
     mine = (instances.c.agent_id == agent_id, instances.c.label == new.label)
     await connection.execute(sa.update(instances).where(*mine).values(**seen))
@@ -140,11 +178,13 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
         "absent_count": 0,
         "absent_since": None,
         "confirmed_gone_at": None,
+        "told": _told_json(new.told),
     }
     itself = rented is not None and rented.label == new.label
     row = insert(instances).values(
         agent_id=agent_id,
         label=new.label,
+        number=await next_number(connection, agent_id),
         timeline=[[new.phase, now.isoformat()]],
         requested_at=now,
         machine_id=new.machine_id,
@@ -157,7 +197,7 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
         **values,
     )
     # what was to be destroyed once stays doomed, however late it shows up again; what proved goes on proving
-    doomed = instances.c.destroy_asked_at.is_not(None)
+    doomed = sa.or_(instances.c.destroy_asked_at.is_not(None), instances.c.phase == Phase.GONE)
     proved = sa.and_(instances.c.measured_rate > 0, instances.c.measured_rate >= instances.c.min_rate)
     phase = sa.case((doomed, Phase.STOPPING.value), (proved, Phase.PROVING.value), else_=new.phase.value)
     moved = sa.func.jsonb_build_array(sa.func.jsonb_build_array(phase, now.isoformat()))
@@ -167,6 +207,7 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
         "usd_per_hour": new.usd_per_hour if known_price else instances.c.usd_per_hour,
         "timeline": instances.c.timeline.concat(moved),
         "failure": sa.case((doomed, instances.c.failure), else_=sa.null()),
+        "billed_until": instances.c.billed_until,  # it was there all the while, and cost what it costs
     }
     await connection.execute(
         row.on_conflict_do_update(
@@ -179,15 +220,17 @@ async def _adopt(connection: AsyncConnection, agent_id: int, change: Change, now
 async def exclude_host(
     connection: AsyncConnection, agent_id: int, instance: Instance, because: str, now: datetime
 ) -> None:
-    """An hour at the first failure, twice as long at each further one, at most a week."""
+    """Leave it out for as long as its failures make it; those of long ago count less."""
     key = {"machine_id": instance.machine_id, "gpu_name": instance.gpu_name, "num_gpus": instance.num_gpus}
-    query = sa.select(hosts.c.failures).where(
+    query = sa.select(hosts.c.failures, hosts.c.failed_at).where(
         hosts.c.agent_id == agent_id, *[hosts.c[name] == value for name, value in key.items()]
     )
-    failures = (await connection.scalar(query) or 0) + 1
+    known = (await connection.execute(query)).one_or_none()
+    failures = 1 + (failures_left(known.failures, known.failed_at, now) if known is not None else 0)
     values = {
         "failures": failures,
-        "excluded_until": now + min(FIRST_EXCLUSION * 2 ** min(failures - 1, 10), LONGEST_EXCLUSION),
+        "failed_at": now,
+        "excluded_until": now + left_out_for(failures),
         "last_failure": because,
     }
     new = insert(hosts).values(agent_id=agent_id, **key, **values)

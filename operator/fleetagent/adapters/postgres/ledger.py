@@ -1,36 +1,45 @@
 """Actions before their effects, and the machines that they made."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.database import NOW, Database
-from fleetagent.adapters.postgres.fleet_rows import action_of, exclude_host, instance_of, write_change
+from fleetagent.adapters.postgres.approvals import PostgresApprovals
+from fleetagent.adapters.postgres.database import NOW
+from fleetagent.adapters.postgres.fleet_rows import (
+    INSTANCE,
+    action_of,
+    exclude_host,
+    instance_of,
+    next_number,
+    write_change,
+)
+from fleetagent.adapters.postgres.intents import MAY_BEGIN, NOT_WAITING, launch_intent, taken_up
 from fleetagent.adapters.postgres.pulse import read_pulse
-from fleetagent.adapters.postgres.spend import book
+from fleetagent.adapters.postgres.spend import bill_fleet, book
 from fleetagent.adapters.postgres.tables import actions, instances, samples
+from fleetagent.adapters.postgres.waiting import persist_trigger
+from fleetagent.adapters.postgres.wishes import wish_json
+from fleetagent.domain.approval import Wish
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import ENDED, Instance, Phase
 from fleetagent.domain.money import usd_between
 from fleetagent.domain.records import Action, ActionState, LaunchIntent, Lease, Pulse, Run
-from fleetagent.domain.settle import Change
+from fleetagent.domain.schedule import Trigger
+from fleetagent.domain.settle import Change, Doomed
+from fleetagent.errors import Denied
 
 
-class PostgresLedger:
+class PostgresLedger(PostgresApprovals):
     """Implements `ports.Ledger`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def instances(self, agent_id: int) -> tuple[Instance, ...]:
         """See `ports.Ledger.instances`."""
-        query = sa.select(instances).where(instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED))
+        query = sa.select(*INSTANCE).where(instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED))
         async with self._database.statements() as connection:
             rows = (await connection.execute(query.order_by(instances.c.id))).all()
         return tuple(instance_of(r) for r in rows)
@@ -43,26 +52,14 @@ class PostgresLedger:
     async def intend_launch(self, run: Run, intent: LaunchIntent, now: datetime) -> int:
         """See `ports.Ledger.intend_launch`."""
         async with self._database.in_session(run) as connection:
-            action_id = await connection.scalar(
-                sa.insert(actions)
-                .values(
-                    agent_id=run.agent_id,
-                    run_id=run.run_id,
-                    intent_key=intent.intent_key,
-                    kind="launch",
-                    by=intent.by,
-                    args=dict(intent.args),
-                    state=ActionState.INTENDED,
-                    label=intent.label,
-                    usd_per_hour=intent.usd_per_hour,
-                    created_at=now,
-                )
-                .returning(actions.c.id)
-            )
+            action_id = await connection.scalar(launch_intent(run, intent, now).returning(actions.c.id))
+            if action_id is None:
+                raise Denied(NOT_WAITING, f"action-{intent.approved_action} waits no more")
             await connection.execute(
                 sa.insert(instances).values(
                     agent_id=run.agent_id,
                     label=intent.label,
+                    number=await next_number(connection, run.agent_id),
                     action_id=action_id,
                     phase=Phase.REQUESTED,
                     phase_since=now,
@@ -87,40 +84,63 @@ class PostgresLedger:
     ) -> int:
         """See `ports.Ledger.intend_stop`."""
         async with self._database.owned(lease) as connection:
-            action_id = await connection.scalar(
-                insert(actions)
-                .values(
-                    agent_id=lease.agent_id,
-                    run_id=run_id,
-                    intent_key=intent_key,
-                    kind="stop",
-                    by=by,
-                    args={"instance_id": instance.instance_id, "reason": reason},
-                    state=ActionState.INTENDED,
-                    label=instance.label,
-                    provider_ref=instance.provider_id,
-                    usd_per_hour=instance.usd_per_hour,
-                    created_at=now,
-                )
-                .on_conflict_do_update(index_elements=["intent_key"], set_={"created_at": actions.c.created_at})
-                .returning(actions.c.id)
+            why = {"intent_key": intent_key, "by": by, "reason": reason}
+            return await self._stopping(connection, lease.agent_id, run_id, instance, now=now, **why)
+
+    async def _stopping(
+        self,
+        connection: AsyncConnection,
+        agent_id: int,
+        run_id: int,
+        instance: Instance,
+        *,
+        intent_key: str,
+        by: str,
+        reason: str,
+        now: datetime,
+    ) -> int:
+        new = insert(actions).values(
+            agent_id=agent_id,
+            run_id=run_id,
+            intent_key=intent_key,
+            kind="stop",
+            by=by,
+            args={"instance_id": instance.instance_id, "reason": reason},
+            state=ActionState.INTENDED,
+            label=instance.label,
+            provider_ref=instance.provider_id,
+            usd_per_hour=instance.usd_per_hour,
+            created_at=now,
+        )
+        begins = {**taken_up(run_id, now), "provider_ref": instance.provider_id}
+        new = new.on_conflict_do_update(index_elements=["intent_key"], set_=begins, where=MAY_BEGIN)
+        action_id = await connection.scalar(new.returning(actions.c.id))
+        if action_id is None:
+            raise Denied(NOT_WAITING, f"the stop of {instance.instance_id} waits no more")
+        await connection.execute(
+            sa.update(instances)
+            .where(instances.c.label == instance.label, instances.c.phase.not_in(ENDED))
+            .values(
+                phase=Phase.STOPPING,
+                phase_since=now,
+                failure=sa.func.coalesce(instances.c.failure, reason if by == "lifecycle" else None),
+                timeline=instances.c.timeline.concat(
+                    sa.cast([[Phase.STOPPING, now.isoformat()]], instances.c.timeline.type)
+                ),
             )
-            await connection.execute(
-                sa.update(instances)
-                .where(instances.c.label == instance.label, instances.c.phase.not_in(ENDED))
-                .values(
-                    phase=Phase.STOPPING,
-                    phase_since=now,
-                    failure=sa.func.coalesce(instances.c.failure, reason if by == "lifecycle" else None),
-                    timeline=instances.c.timeline.concat(
-                        sa.cast([[Phase.STOPPING, now.isoformat()]], instances.c.timeline.type)
-                    ),
-                )
-            )
-        return action_id or 0
+        )
+        return int(action_id)
 
     async def refuse(
-        self, run: Run, kind: str, *, intent_key: str, by: str, args: Mapping[str, Any], refusal: Refusal
+        self,
+        run: Run,
+        kind: str,
+        *,
+        intent_key: str,
+        by: str,
+        args: Mapping[str, Any],
+        refusal: Refusal,
+        wish: Wish | None = None,
     ) -> None:
         """See `ports.Ledger.refuse`."""
         async with self._database.in_session(run) as connection:
@@ -134,6 +154,8 @@ class PostgresLedger:
                     args=dict(args),
                     state=ActionState.REFUSED,
                     refusal={"code": refusal.code, "sentence": refusal.sentence},
+                    usd_per_hour=wish.usd_per_hour if wish is not None else None,
+                    wish=wish_json(wish),
                     settled_at=NOW,
                 )
             )
@@ -190,46 +212,43 @@ class PostgresLedger:
 
     async def actions(self, agent_id: int, run_id: int) -> tuple[Action, ...]:
         """See `ports.Ledger.actions`."""
-        query = sa.select(actions).where(actions.c.agent_id == agent_id, actions.c.run_id == run_id)
+        of_it = sa.or_(actions.c.run_id == run_id, actions.c.executed_by_run == run_id)
+        query = sa.select(actions).where(actions.c.agent_id == agent_id, of_it)
         async with self._database.statements() as connection:
             rows = (await connection.execute(query.order_by(actions.c.id))).all()
         return tuple(action_of(r) for r in rows)
 
-    async def settle(self, lease: Lease, changes: Sequence[Change], now: datetime) -> None:
+    async def settle(
+        self, lease: Lease, changes: Sequence[Change], now: datetime, doomed: Sequence[Doomed] = ()
+    ) -> None:
         """See `ports.Ledger.settle`."""
         async with self._database.owned(lease) as connection:
-            await self._bill(connection, lease.agent_id, now)
+            await bill_fleet(connection, lease.agent_id, now)
             for change in changes:
                 await write_change(connection, lease.agent_id, change, now)
                 if change.never_appeared:
                     await self._unbill(connection, lease.agent_id, change.instance, now)
+                if change.news is not None:
+                    value = f"{change.instance.label} {now.isoformat()}"
+                    await persist_trigger(connection, lease.agent_id, Trigger.EVENT, value, change.news)
+            for each in doomed:
+                await self._give_up(connection, lease.agent_id, each, now)
 
-    async def fail_host(self, lease: Lease, instance: Instance, because: str, now: datetime) -> None:
-        """Leave this machine's host out for a while that grows with each failure."""
-        async with self._database.owned(lease) as connection:
-            await exclude_host(connection, lease.agent_id, instance, because, now)
-
-    async def _bill(self, connection: AsyncConnection, agent_id: int, now: datetime) -> None:
-        """Book what live machines cost since they were last billed, each day its share."""
-        live = sa.select(instances.c.id, instances.c.usd_per_hour, instances.c.billed_until).where(
-            instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED), instances.c.billed_until < now
-        )
-        bill: defaultdict[date, Decimal] = defaultdict(Decimal)
-        for row in (await connection.execute(live)).all():
-            for moment, usd in usd_between(row.usd_per_hour, row.billed_until, now):
-                bill[moment.astimezone(UTC).date()] += usd
-        for day, usd in bill.items():
-            await book(connection, agent_id, day, "fleet", usd)
-        await connection.execute(
-            sa.update(instances)
-            .where(instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED), instances.c.billed_until < now)
-            .values(billed_until=now)
-        )
+    async def _give_up(self, connection: AsyncConnection, agent_id: int, doomed: Doomed, now: datetime) -> None:
+        instance = doomed.instance
+        if doomed.host_failed:
+            await exclude_host(connection, agent_id, instance, doomed.because, now)
+        why = {"by": "lifecycle", "reason": doomed.because, "intent_key": f"{agent_id}:lifecycle:{instance.label}"}
+        await self._stopping(connection, agent_id, 0, instance, now=now, **why)
+        await persist_trigger(connection, agent_id, Trigger.EVENT, f"{instance.label} doomed", doomed.news)
 
     async def _unbill(self, connection: AsyncConnection, agent_id: int, instance: Instance, now: datetime) -> None:
         """What never existed has cost nothing, though it counted while that was not known."""
         for moment, usd in usd_between(instance.usd_per_hour, instance.requested_at, now):
             await book(connection, agent_id, moment.astimezone(UTC).date(), "fleet", -usd)
+        mine = (instances.c.agent_id == agent_id, instances.c.label == instance.label)
+        # should it turn up all the same, it is billed from its order on
+        await connection.execute(sa.update(instances).where(*mine).values(billed_until=instances.c.requested_at))
 
     async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:
         """See `ports.Ledger.sample`."""

@@ -2,23 +2,21 @@
 
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
-from statistics import fmean
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.tables import actions, alerts, hosts, instances, spend
+from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, decided_of, waiting_of
+from fleetagent.domain.approval import waits
 from fleetagent.domain.fleet import ENDED
 from fleetagent.domain.observation import ALERTS_SHOWN, Alert
+from fleetagent.domain.rates import RATE_LIFE, rate_of_host, rates_of_kinds
 from fleetagent.domain.records import EFFECTS, ActionState, Pulse
 
 DENIED_FOR = timedelta(minutes=15)
 """How long an offer that was gone is left alone: a market goes on listing what it does not give."""
-WAITS_AT_MOST = timedelta(days=1)
-"""The longest `spec.approvalExpiry`: an older action waits for nobody."""
-LAST_RATES = 5
-"""How many of a host's benchmarks say what to expect of it: hosts change."""
 
 _AGENT: sa.BindParameter[Any] = sa.bindparam("agent")
 _RUN: sa.BindParameter[Any] = sa.bindparam("run")
@@ -44,11 +42,7 @@ def _numbers() -> sa.Select[Any]:
     launches, of_this_run = actions.c.kind == "launch", actions.c.run_id == _RUN
     stops, last_hour = actions.c.kind == "stop", actions.c.created_at > sa.bindparam("hour_ago")
     open_alerts = sa.select(sa.func.count()).where(alerts.c.agent_id == _AGENT, alerts.c.state == "open")
-    waiting = sa.select(sa.func.count()).where(
-        actions.c.agent_id == _AGENT,
-        actions.c.state == ActionState.WAITING,
-        actions.c.created_at > sa.bindparam("waits_since"),
-    )
+    untold = sa.select(sa.func.count()).where(actions.c.agent_id == _AGENT, OPEN_OR_UNTOLD)
     return sa.select(
         sa.func.count().filter(launches, of_this_run).label("launches_this_run"),
         sa.func.count().filter(stops, of_this_run).label("stops_this_run"),
@@ -57,7 +51,7 @@ def _numbers() -> sa.Select[Any]:
         _unbooked().label("unbooked_usd"),
         _booked("model", spend.c.tokens).label("model_tokens"),
         open_alerts.scalar_subquery().label("open_alerts"),
-        waiting.scalar_subquery().label("waiting"),
+        untold.scalar_subquery().label("untold"),
     ).where(actions.c.agent_id == _AGENT, actions.c.state.in_(EFFECTS), sa.or_(of_this_run, last_hour))
 
 
@@ -69,8 +63,8 @@ _EXCLUDED = (
     .group_by(hosts.c.machine_id)
 )
 
-_MEASURED = sa.select(hosts.c.machine_id, hosts.c.gpu_name, hosts.c.num_gpus, hosts.c.rates).where(
-    hosts.c.agent_id == _AGENT, sa.func.jsonb_array_length(hosts.c.rates) > 0
+_MEASURED = sa.select(hosts.c.machine_id, hosts.c.gpu_name, hosts.c.num_gpus, hosts.c.cpu_ram_gb, hosts.c.rates).where(
+    hosts.c.agent_id == _AGENT, hosts.c.measured_at > sa.bindparam("measured_since")
 )
 
 _DENIED = sa.select(actions.c.args["offer_id"].astext).where(
@@ -90,6 +84,9 @@ _OPEN = (
 )
 
 
+_HELD = sa.select(actions).where(actions.c.agent_id == _AGENT, OPEN_OR_UNTOLD).order_by(actions.c.id)
+
+
 async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, now: datetime) -> Pulse:
     """The counts of this moment."""
     today = now.astimezone(UTC).date()
@@ -98,25 +95,31 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
         "run": run_id,
         "now": now,
         "hour_ago": now - timedelta(hours=1),
-        "waits_since": now - WAITS_AT_MOST,
         "today": today,
         "midnight": datetime.combine(today, time.min, tzinfo=UTC),
     }
     numbers = (await connection.execute(_NUMBERS, given)).one()
     excluded = (await connection.execute(_EXCLUDED, {"agent": agent_id, "now": now})).all()
-    measured = (await connection.execute(_MEASURED, {"agent": agent_id})).all()
+    measured = (await connection.execute(_MEASURED, {"agent": agent_id, "measured_since": now - RATE_LIFE})).all()
+    known = [((machine, gpu, count), ram, rate_of_host(rates, count)) for machine, gpu, count, ram, rates in measured]
+    hosts_known = [(key, ram, rate) for key, ram, rate in known if rate is not None]
     denied = await connection.scalars(_DENIED, {"agent": agent_id, "denied_since": now - DENIED_FOR})
     opened = (await connection.execute(_OPEN, {"agent": agent_id})).all() if numbers.open_alerts else ()
+    held = (await connection.execute(_HELD, {"agent": agent_id})).all() if numbers.untold else ()
+    waiting = tuple(w for r in held if r.state == ActionState.WAITING and waits(w := waiting_of(r), now))
+    launches = [w.run_id == run_id for w in waiting if w.kind == "launch"]
     return Pulse(
-        launches_this_run=numbers.launches_this_run,
-        stops_this_run=numbers.stops_this_run,
-        launches_last_hour=numbers.launches_last_hour,
+        launches_this_run=numbers.launches_this_run + sum(launches),
+        stops_this_run=numbers.stops_this_run + sum(w.run_id == run_id for w in waiting if w.kind == "stop"),
+        launches_last_hour=numbers.launches_last_hour + len(launches),
         usd_spent_today=Decimal(numbers.fleet_usd or 0) + Decimal(numbers.unbooked_usd or 0),
         model_tokens_today=numbers.model_tokens or 0,
         hosts_excluded={row[0]: row[1] for row in excluded},
         offers_denied=frozenset(denied.all()),
-        host_rates={(row[0], row[1], row[2]): fmean(row[3][-LAST_RATES:]) for row in measured},
+        host_rates={key: rate for key, _, rate in hosts_known},
+        kind_rates=rates_of_kinds(hosts_known),
         open_alerts=numbers.open_alerts,
         alerts=tuple(Alert(*row) for row in opened),
-        waiting=numbers.waiting,
+        waiting=waiting,
+        decided=tuple(decided_of(r) for r in held if r.state != ActionState.WAITING),
     )

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, Database
-from fleetagent.adapters.postgres.tables import agents, alerts, messages, runs, sessions, wakes
+from fleetagent.adapters.postgres.tables import actions, agents, alerts, messages, runs, sessions, wakes
 from fleetagent.adapters.postgres.waiting import (
     claim_waiting,
     close_interrupted,
@@ -106,6 +106,9 @@ class PostgresRuns:
                 )
             )
             await serve(connection, run.agent_id, run.run_id, run.calls.pending)
+            if conclusion.told:
+                told = sa.update(actions).where(actions.c.agent_id == run.agent_id, actions.c.id.in_(conclusion.told))
+                await connection.execute(told.values(told_by_run=run.run_id))
             if conclusion.quiet:
                 await _leave_prompt(connection, run.agent_id, run.run_id, Left.QUIET)
             if conclusion.next_prompt_tokens is not None:

@@ -2,8 +2,8 @@
 
 All times are `timestamptz` in UTC. Money is `numeric` USD. What a run decides or does is written with the lease's token
 only. Without it are written: an agent's row when it is met (a re-creation archives the session), the lease itself,
-triggers and acknowledgements as they come in, alerts raised or resolved by code, and what the worker endpoint records
-about its own machine. None of these spends money, and each is safe to repeat.
+triggers, acknowledgements, approvals and rejections as they come in, alerts raised or resolved by code, and what the
+worker endpoint records about its own machine. None of these spends money, and each is safe to repeat.
 """
 
 from sqlalchemy import (
@@ -72,6 +72,7 @@ agents = Table(
     Column("epoch", BigInteger, nullable=False, server_default="1", comment="rises with each session"),
     Column("session_id", BigInteger, nullable=True, comment="the session that runs now"),
     Column("last_run_id", BigInteger, nullable=False, server_default="0"),
+    Column("last_machine", BigInteger, nullable=False, server_default="0", comment="the highest instances.number ever"),
     Column("lease_owner", Text),
     Column("lease_token", BigInteger, nullable=False, server_default="0"),
     Column("lease_until", TIME),
@@ -192,10 +193,19 @@ actions = Table(
     Column("label", Text),
     Column("provider_ref", Text),
     Column("usd_per_hour", USD),
-    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column(
+        "created_at", TIME, nullable=False, server_default=text("now()"), comment="of the intent; moves if it waited"
+    ),
     Column("settled_at", TIME),
+    Column("wish", JSONB, comment="machine, rate and offer as they were: of what waited, or was held back by DryRun"),
+    Column("expires_at", TIME, comment="mode Approve: how long it may wait for a person; null: it never waited"),
+    Column("approved_at", TIME, comment="when a person agreed"),
+    Column("executed_by_run", BigInteger, comment="the run that took up the approval"),
+    Column("told_by_run", BigInteger, comment="the run in which the agent was told what became of its waiting"),
     UniqueConstraint("intent_key"),
     Index(None, "agent_id", "run_id"),
+    Index("ix_actions_untold", "agent_id", postgresql_where=text("expires_at IS NOT NULL AND told_by_run IS NULL")),
+    Index(None, "agent_id", "executed_by_run", postgresql_where=text("executed_by_run IS NOT NULL")),
     Index(None, "agent_id", "created_at"),
     Index(None, "label", postgresql_where=text("label IS NOT NULL")),
     CheckConstraint("kind IN ('launch', 'stop')", "kind"),
@@ -260,6 +270,7 @@ instances = Table(
     metadata,
     *_id_of_agents(),
     Column("label", Text, nullable=False),
+    Column("number", BigInteger, nullable=False, comment="m<number> is its alias; never given twice to one agent"),
     Column("provider_id", Text),
     Column("action_id", BigInteger, comment="the intent; null: adopted by its label"),
     Column("phase", Text, nullable=False),
@@ -281,6 +292,7 @@ instances = Table(
     Column("confirmed_gone_at", TIME),
     Column("destroy_asked_at", TIME),
     Column("failure", Text),
+    Column("told", JSONB, nullable=False, server_default=EMPTY, comment="what the agent has been told of it already"),
     Column("worker_token_hash", Text, comment="sha256 of the secret in its worker URL"),
     Column("worker_uuid", Text),
     Column("runner_id", BigInteger),
@@ -302,8 +314,11 @@ hosts = Table(
     Column("machine_id", Text, nullable=False),
     Column("gpu_name", Text, nullable=False),
     Column("num_gpus", Integer, nullable=False),
+    Column("cpu_ram_gb", Float, comment="our share of its memory when it was measured last"),
     Column("rates", JSONB, nullable=False, server_default=NONE_YET, comment="benchmarks, newest last"),
-    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("measured_at", TIME, comment="when the newest benchmark came"),
+    Column("failures", Integer, nullable=False, server_default="0", comment="fewer with time, see failed_at"),
+    Column("failed_at", TIME, comment="the last failure; earlier ones are forgiven from then on"),
     Column("excluded_until", TIME),
     Column("last_failure", Text),
     UniqueConstraint("agent_id", "machine_id", "gpu_name", "num_gpus"),

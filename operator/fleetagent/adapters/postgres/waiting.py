@@ -11,14 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW
-from fleetagent.adapters.postgres.tables import agents, alerts, runs, triggers, wakes
-from fleetagent.domain.records import Outcome
+from fleetagent.adapters.postgres.tables import actions, agents, alerts, runs, triggers, wakes
+from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
 log = logging.getLogger(__name__)
 
 MOST_GIVEN_BACK = 3
 MOST_EVENTS_WAITING = 100
+_WAITS = actions.c.state == ActionState.WAITING
 
 
 async def persist_trigger(
@@ -154,7 +155,16 @@ async def _drop_hopeless(connection: AsyncConnection, agent_id: int, run_id: int
 
 
 async def forget_waiting(connection: AsyncConnection, agent_id: int) -> None:
-    """The resource is gone: nobody shall be called for it any more."""
+    """The resource is gone: nobody shall be called for it any more, and nothing waits for a person."""
+    await connection.execute(
+        sa.update(actions)
+        .where(actions.c.agent_id == agent_id, actions.c.expires_at.is_not(None), actions.c.told_by_run.is_(None))
+        .values(
+            told_by_run=0,  # whoever has the name next hears nothing of it
+            state=sa.case((_WAITS, ActionState.EXPIRED.value), else_=actions.c.state),
+            settled_at=sa.case((_WAITS, NOW), else_=actions.c.settled_at),
+        )
+    )
     for table, state in ((wakes, "cancelled"), (triggers, "dropped")):
         await connection.execute(
             sa.update(table)
@@ -175,7 +185,7 @@ def _handled(kind: Trigger, value: str) -> tuple[str, str] | None:
     """Under which name an annotation's value is remembered as served, and how; None for what no annotation said."""
     if kind is Trigger.REQUEST:
         return "request", value
-    if kind is Trigger.FEEDBACK:
+    if kind in {Trigger.FEEDBACK, Trigger.APPROVAL}:
         name, _, said = value.partition(":")
         return name, said
     return None

@@ -16,7 +16,8 @@ from fleetagent.domain.text import neutral
 
 LONGEST_CODE = 60
 LONGEST_TEXT = 200
-LONGEST_WAIT_S = 86_400.0
+LONGEST_WAIT_S = 900.0
+"""However long a 429 asks for: meanwhile machines bill unseen, and a try in a quarter of an hour burdens nobody."""
 
 
 @dataclass(frozen=True, slots=True)

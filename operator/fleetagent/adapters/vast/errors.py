@@ -66,9 +66,21 @@ def meaning(answer: Answer) -> Meaning:
 def _complaint(answer: Answer) -> Meaning:
     if "no_such_ask" in answer.message:  # before the code, which may be a mere `invalid_args`
         return Meaning.OFFER_GONE
+    if lacks_credit(answer):
+        return Meaning.NO_MONEY
     if answer.status == HTTPStatus.FORBIDDEN and answer.fields:  # a firewall's HTML page says nothing about the key
         return Meaning.AUTH
     return _BY_CODE.get(answer.code, Meaning.OTHER)
+
+
+def lacks_credit(answer: Answer) -> bool:
+    """Whether the account's own money is what is missing, wherever the answer says so."""
+    return answer.code in {"insufficient_credit", "missing_billing"} or "insufficient_credit" in answer.message
+
+
+def is_quota(answer: Answer) -> bool:
+    """Whether the day's searches are used up: said by a code, or in plain text."""
+    return answer.status == HTTPStatus.TOO_MANY_REQUESTS and "search_quota_exceeded" in answer.said
 
 
 def failure(answer: Answer) -> FleetAgentError:
@@ -77,7 +89,8 @@ def failure(answer: Answer) -> FleetAgentError:
         case Meaning.AUTH:
             return key_refused(answer)
         case Meaning.TOO_OFTEN:
-            return TryLater(answer.said, retry_after_seconds=answer.retry_after_seconds)
+            until = "; no search before 00:00 UTC" if is_quota(answer) else ""
+            return TryLater(f"{answer.said}{until}", retry_after_seconds=answer.retry_after_seconds)
         case _:
             return TryLater(answer.said)
 

@@ -18,8 +18,10 @@ LONGEST_ONSTART = 4096
 LONGEST_IMAGE = 1024
 LEAST_DISK_GB = 8
 
-_CODES = {Meaning.OFFER_GONE: "OfferGone", Meaning.NO_MONEY: "MissingBilling", Meaning.REFUSED: "OrderRefused"}
-_MONEY_CODES = {"insufficient_credit": "InsufficientCredit", "spend_rate_limit": "SpendRateLimit"}
+_CODES = {Meaning.OFFER_GONE: "OfferGone", Meaning.REFUSED: "OrderRefused"}
+_MONEY_CODES = {"spend_rate_limit": "SpendRateLimit", "missing_billing": "MissingBilling"}
+NO_CREDIT = frozenset({"InsufficientCredit", "MissingBilling"})
+"""Codes of a refusal that the account's owner ends by paying."""
 
 
 def body_for(order: Order) -> JsonObject:
@@ -57,9 +59,15 @@ def _refusal(answer: Answer, means: Meaning) -> FleetAgentError:
         case Meaning.TOO_OFTEN:
             return TryLater(answer.said, retry_after_seconds=answer.retry_after_seconds)
         case Meaning.OFFER_GONE | Meaning.NO_MONEY | Meaning.REFUSED:
-            return Denied(_MONEY_CODES.get(answer.code) or _CODES[means], answer.said)
+            return Denied(_code(answer, means), answer.said)
         case _:
             return Unclear(f"{answer.said}; it names no machine")
+
+
+def _code(answer: Answer, means: Meaning) -> str:
+    if means is Meaning.NO_MONEY:
+        return _MONEY_CODES.get(answer.code, "InsufficientCredit")
+    return _CODES[means]
 
 
 def _unfit(order: Order) -> str | None:

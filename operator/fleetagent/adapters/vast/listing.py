@@ -37,6 +37,7 @@ async def all_rows(wire: Wire) -> tuple[JsonObject, ...]:
 async def _walk(wire: Wire) -> tuple[JsonObject, ...]:
     rows: dict[str, JsonObject] = {}
     token: str | None = None
+    followed: set[str] = set()
     for _ in range(MAX_PAGES):
         page = await _page(wire, token)
         rows |= page.rows
@@ -44,9 +45,10 @@ async def _walk(wire: Wire) -> tuple[JsonObject, ...]:
             if len(rows) != page.total:
                 raise _Contradiction(f"the list says {page.total} machines and shows {len(rows)}")
             return tuple(rows.values())
-        if not page.rows or page.next_token == token:
+        if not page.rows or page.next_token in followed:
             raise FleetUnreadable("the list of machines does not come to an end")
         token = page.next_token
+        followed.add(token)
     raise FleetUnreadable(f"the list of machines has more than {MAX_PAGES} pages")
 
 

@@ -16,6 +16,7 @@ MB_PER_GB = 1000
 HOURS_PER_MONTH = 720
 MICRO_USD = Decimal("0.000001")
 MOST_USD_PER_HOUR = 1_000_000
+MOST_USD = 1_000_000_000
 MOST_GPUS = 64
 LARGEST_SIZE = 1e12
 """Whatever is larger is no size, but a slip: it would rank first, and overflow a column."""
@@ -85,6 +86,8 @@ def rented_in(row: object, worker_url_env: str) -> Rented | None:
         cpu_cores=_our_cores(row),
         usd_per_hour=price or None,  # a machine that costs nothing is one whose price is not known
         worker_url=_worker_url(row.get("extra_env"), worker_url_env),
+        disk_gb=_size(row.get("disk_space")),
+        storage_usd_per_hour=_storage_usd_per_hour(row),
     )
 
 
@@ -120,12 +123,33 @@ def usd(value: Any) -> Decimal | None:
     return amount.quantize(MICRO_USD) if amount.is_finite() and 0 <= amount <= MOST_USD_PER_HOUR else None
 
 
+def balance(value: Any) -> Decimal | None:
+    """Dollars, those that are owed and fractions of a cent included, or None for what is no amount."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        amount = Decimal(str(value))
+    except (InvalidOperation, ValueError):
+        return None
+    return amount if amount.is_finite() and abs(amount) <= MOST_USD else None
+
+
 def _all_in_usd_per_hour(row: JsonObject, disk_gb: int) -> Decimal | None:
     """GPU and storage together. `dph_total` is not it: that prices whatever disk the search was answered for."""
     base, usd_per_gb_month = usd(row.get("dph_base")), usd(row.get("storage_cost"))
     if not base or usd_per_gb_month is None:
         return None
     return (base + usd_per_gb_month * disk_gb / HOURS_PER_MONTH).quantize(MICRO_USD)
+
+
+def _storage_usd_per_hour(row: JsonObject) -> Decimal | None:
+    """What a machine's disk costs, from its total or from its price by the month."""
+    if (total := usd(row.get("storage_total_cost"))) is not None:
+        return total
+    usd_per_gb_month = usd(row.get("storage_cost"))
+    if usd_per_gb_month is None:
+        return None
+    return (usd_per_gb_month * Decimal(str(_size(row.get("disk_space")))) / HOURS_PER_MONTH).quantize(MICRO_USD)
 
 
 def _size(value: Any) -> float:

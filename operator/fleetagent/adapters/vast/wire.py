@@ -2,13 +2,15 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
 import httpx
 
 from fleetagent.adapters.vast.answer import LONGEST_TEXT, Answer, answer_in, redact
+from fleetagent.adapters.vast.errors import is_quota
 from fleetagent.adapters.vast.pacing import Endpoint, Pacer
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.text import neutral
@@ -16,6 +18,10 @@ from fleetagent.errors import BadResource, TryLater
 from fleetagent.ports.world import MayBegin, at_once
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 8 * 1024
+"""Unpacked, a piece may be a thousand times as large: so much is in memory before anybody can look at it."""
+CODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+"""Packed twice, or with what packs better, a few bytes would fill the memory."""
 ATTEMPTS = 3
 PAUSE_S = 0.5
 SHORTEST_SECRET = 8
@@ -64,6 +70,11 @@ class Wire:
     def __repr__(self) -> str:
         return f"Wire({self._base_url!r})"
 
+    @property
+    def market(self) -> str:
+        """Where the market is: its offers are the same for every key."""
+        return self._base_url
+
     async def read(self, call: Call, may_begin: MayBegin = at_once) -> Answer:
         """`once`, again after a pause when the market or the way to it failed: for calls that may be repeated.
 
@@ -89,14 +100,15 @@ class Wire:
         The turn may be long in coming: `may_begin` is asked after it, since what held before may hold no more.
         """
         slots = self._slots(call.endpoint)
-        for identity, endpoint in slots:
-            await self.pacer.turn(identity, endpoint)
-        await may_begin()
-        answer = await self._exchange(call)
-        if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-            return self._close(call.endpoint, answer)
-        for identity, endpoint in slots:
-            self.pacer.served(identity, endpoint)
+        async with AsyncExitStack() as turns:
+            for identity, endpoint in slots:
+                await turns.enter_async_context(self.pacer.turn(identity, endpoint))
+            await may_begin()
+            answer = await self._exchange(call)
+            if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+                return self._close(call.endpoint, answer)
+            for identity, endpoint in slots:
+                self.pacer.served(identity, endpoint)
         return answer
 
     async def _exchange(self, call: Call) -> Answer:
@@ -106,7 +118,11 @@ class Wire:
             f"{self._base_url}{call.path}",
             params=dict(call.query) or None,
             json=call.body,
-            headers={"Accept": "application/json", "Authorization": f"Bearer {self._api_key}"},
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip",
+                "Authorization": f"Bearer {self._api_key}",
+            },
             timeout=timeout_seconds,
         )
         request.headers.pop("Cookie", None)  # another account's answer may have left some in the shared client
@@ -122,12 +138,12 @@ class Wire:
         except (httpx.HTTPError, httpx.StreamError, TimeoutError) as error:
             raise NoAnswer(f"{call}: no answer: {self._shown(error, call)}") from error
         if content is None:
-            raise NoAnswer(f"{call}: answered {response.status_code} with more than {MAX_ANSWER_BYTES} bytes")
+            raise NoAnswer(f"{call}: answered {response.status_code} with more than anybody could use")
         return answer_in(response, content, asked=str(call), secrets=self._secrets(call), now=self.pacer.wall_clock())
 
     def _close(self, endpoint: Endpoint, answer: Answer) -> Answer:
         """Tell the pacer of a 429, and the caller how long the call is not taken."""
-        if answer.code == "search_quota_exceeded":
+        if endpoint is Endpoint.SEARCH and is_quota(answer):
             wait = self.pacer.refused(self.identity, Endpoint.SEARCH_QUOTA, self.pacer.seconds_to_midnight())
         else:
             identity, endpoint = self._slots(endpoint)[0]
@@ -149,13 +165,33 @@ class Wire:
 
 
 async def _content(response: httpx.Response) -> bytes | None:
-    """The whole body, or None when it is too large to be an answer."""
+    """The whole body, or None when it is too large to be an answer, or may be once it is unpacked."""
+    if response.headers.get("Content-Encoding", "").strip().lower() not in CODINGS:
+        return None
+    if isinstance(response.stream, httpx.AsyncByteStream):
+        response.stream = _InPieces(response.stream)
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
         if len(content) > MAX_ANSWER_BYTES:
             return None
     return bytes(content)
+
+
+class _InPieces(httpx.AsyncByteStream):
+    """The same bytes, few at a time: what unpacks them has no limit of its own."""
+
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            for start in range(0, len(chunk), PIECE_BYTES):
+                yield chunk[start : start + PIECE_BYTES]
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        await self._stream.aclose()
 
 
 def _checked_url(base_url: str) -> str:

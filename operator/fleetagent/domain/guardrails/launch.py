@@ -7,9 +7,10 @@ from fleetagent.domain.capacity import offer_rate, usd_per_proof
 from fleetagent.domain.facts import Facts, Launch, Refusal
 from fleetagent.domain.fleet import Fleet, Phase
 from fleetagent.domain.guardrails.common import paused
-from fleetagent.domain.money import dollars, hours_to_midnight
+from fleetagent.domain.money import dollars, hours_to_midnight, is_price
 from fleetagent.domain.offers import why_not
 from fleetagent.domain.resource import Direction
+from fleetagent.domain.text import neutral
 
 LaunchRule = Callable[[Launch, Facts], Refusal | None]
 
@@ -31,7 +32,8 @@ def offer_not_seen(launch: Launch, facts: Facts) -> Refusal | None:
     if launch.offer_id in facts.offers_shown:
         return None
     return Refusal(
-        "OfferNotSeen", f"offer {launch.offer_id[:40]} was not shown in this run; call get_offers or plan_capacity"
+        "OfferNotSeen",
+        f"offer {neutral(launch.offer_id, 40)} was not shown in this run; call get_offers or plan_capacity",
     )
 
 
@@ -39,7 +41,29 @@ def offer_gone(launch: Launch, facts: Facts) -> Refusal | None:
     """Refuse an offer that is not there any more."""
     if facts.offer_now is not None:
         return None
-    return Refusal("OfferGone", f"offer {launch.offer_id[:40]} is gone; look for another")
+    return Refusal("OfferGone", f"offer {neutral(launch.offer_id, 40)} is gone; look for another")
+
+
+def offer_implausible(launch: Launch, facts: Facts) -> Refusal | None:
+    """Refuse an offer whose price, shown or now, is no price: not a number, without end, nothing, or beyond belief."""
+    shown, now = facts.offers_shown.get(launch.offer_id), facts.offer_now
+    if all(is_price(offer.usd_per_hour) for offer in (shown, now) if offer is not None):
+        return None
+    return Refusal("OfferImplausible", f"the price of offer {neutral(launch.offer_id, 40)} cannot be one")
+
+
+def bill_unknown(_: Launch, facts: Facts) -> Refusal | None:
+    """Refuse to add to a bill that nobody can sum up: a machine's price, or today's spend, is not known."""
+    if not isinstance(facts.fleet, Fleet):
+        return None
+    unpriced = next((i for i in facts.fleet.instances if not is_price(i.usd_per_hour)), None)
+    if unpriced is not None:
+        return Refusal("BillUnknown", f"the price of machine {neutral(unpriced.instance_id, 60)} is not known")
+    if not all(is_price(w.usd_per_hour) for w in facts.fleet.launches_waiting):
+        return Refusal("BillUnknown", "the price of a launch that waits for approval is not known")
+    if not facts.usd_spent_today.is_finite():
+        return Refusal("BillUnknown", "what was spent today is not known")
+    return None
 
 
 def offer_dearer(launch: Launch, facts: Facts) -> Refusal | None:
@@ -54,7 +78,8 @@ def offer_dearer(launch: Launch, facts: Facts) -> Refusal | None:
 
 def offer_outside_filter(_: Launch, facts: Facts) -> Refusal | None:
     """Refuse what the spec's filter leaves out, whatever the market's search says."""
-    because = why_not(facts.offer_now, facts.spec.fleet.vast.offers) if facts.offer_now else None
+    vast = facts.spec.fleet.vast
+    because = why_not(facts.offer_now, vast.offers, vast.instance.disk_gb) if facts.offer_now else None
     return Refusal("OfferOutsideFilter", f"the offer is outside the filter: {because}") if because else None
 
 
@@ -118,7 +143,8 @@ def over_hourly_budget(_: Launch, facts: Facts) -> Refusal | None:
     """Refuse what would push the fleet's hourly bill past the budget."""
     if not isinstance(facts.fleet, Fleet) or facts.offer_now is None:
         return None
-    bill, budget = facts.fleet.usd_per_hour + facts.offer_now.usd_per_hour, facts.spec.budget.fleet_usd_per_hour
+    bill = facts.fleet.committed_usd_per_hour + facts.offer_now.usd_per_hour
+    budget = facts.spec.budget.fleet_usd_per_hour
     if bill <= budget:
         return None
     return Refusal("OverHourlyBudget", f"{bill:.4f} USD/h would pass the budget of {dollars(budget)} USD/h")
@@ -129,8 +155,8 @@ def over_daily_budget(_: Launch, facts: Facts) -> Refusal | None:
     budget = facts.spec.budget.fleet_usd_per_day
     if budget is None or not isinstance(facts.fleet, Fleet) or facts.offer_now is None:
         return None
-    per_hour = facts.fleet.usd_per_hour + facts.offer_now.usd_per_hour
-    bill = facts.usd_spent_today + per_hour * hours_to_midnight(facts.now)
+    per_hour = facts.fleet.committed_usd_per_hour + facts.offer_now.usd_per_hour
+    bill = max(Decimal(0), facts.usd_spent_today) + per_hour * hours_to_midnight(facts.now)
     if bill <= budget:
         return None
     return Refusal("OverDailyBudget", f"today's bill would come to {dollars(bill)} of {dollars(budget)} USD")
@@ -151,15 +177,32 @@ def too_dear_per_proof(_: Launch, facts: Facts) -> Refusal | None:
     )
 
 
-LAUNCH_RULES: tuple[LaunchRule, ...] = (
+def too_slow(_: Launch, facts: Facts) -> Refusal | None:
+    """Refuse an offer that was measured to make less than its benchmark must show: it would be destroyed after it.
+
+    The table of expected rates is too coarse for a no: without a measurement the benchmark itself decides.
+    """
+    least, offer = facts.spec.fleet.vast.instance.min_proofs_per_hour, facts.offer_now
+    if offer is None or offer.measured_rate is None or Decimal(str(offer_rate(offer))) >= least:
+        return None
+    return Refusal("TooSlow", f"{offer_rate(offer):g} proofs/h were measured; at least {least:f} are asked for")
+
+
+ROOM_RULES: tuple[LaunchRule, ...] = (
     paused_up,
     workers_cannot_report,
     on_target_already,
     too_many_instances,
     launches_per_run,
     launches_per_hour,
+    bill_unknown,
+)
+"""Whether there is room for any machine at all, whatever is on offer."""
+
+OFFER_RULES: tuple[LaunchRule, ...] = (
     offer_not_seen,
     offer_gone,
+    offer_implausible,
     offer_dearer,
     offer_outside_filter,
     host_excluded,
@@ -167,4 +210,7 @@ LAUNCH_RULES: tuple[LaunchRule, ...] = (
     over_hourly_budget,
     over_daily_budget,
     too_dear_per_proof,
+    too_slow,
 )
+
+LAUNCH_RULES: tuple[LaunchRule, ...] = (*ROOM_RULES, *OFFER_RULES)

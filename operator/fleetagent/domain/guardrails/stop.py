@@ -8,6 +8,7 @@ from fleetagent.domain.facts import Facts, Refusal, Stop
 from fleetagent.domain.fleet import Fleet, Instance, Phase
 from fleetagent.domain.guardrails.common import paused
 from fleetagent.domain.resource import Direction
+from fleetagent.domain.text import neutral
 
 StopRule = Callable[[Stop, Facts], Refusal | None]
 
@@ -21,7 +22,7 @@ def not_ours(stop: Stop, facts: Facts) -> Refusal | None:
     """Refuse what the ledger does not know as ours: a foreign machine is never touched."""
     if _named(stop, facts) is not None:
         return None
-    return Refusal("UnknownInstance", f"{stop.instance_id[:60]} is no live instance of this agent")
+    return Refusal("UnknownInstance", f"{neutral(stop.instance_id, 60)} is no live instance of this agent")
 
 
 def stopping_already(stop: Stop, facts: Facts) -> Refusal | None:
@@ -69,11 +70,9 @@ def below_floor(_: Stop, facts: Facts) -> Refusal | None:
 
 def below_target(stop: Stop, facts: Facts) -> Refusal | None:
     """Refuse a stop after which the fleet would fall below the target's tolerance."""
-    instance, cap, target = _named(stop, facts), facts.capacity, facts.target
-    if instance is None or cap is None or target is None or capacity(instance) <= 0:
-        return None
-    left = Decimal(str(round(cap.projected_proofs_per_hour - capacity(instance), 1)))
-    if left >= target.hold_from:
+    instance, target = _named(stop, facts), facts.target
+    left = _proofs_left(instance, facts) if instance is not None else None
+    if left is None or target is None or left >= target.hold_from:
         return None
     return Refusal("BelowTarget", f"{left} proofs/h would be left; the target is held from {target.hold_from:.1f} up")
 
@@ -83,12 +82,25 @@ def idle_could_go(stop: Stop, facts: Facts) -> Refusal | None:
     instance = _named(stop, facts)
     if instance is None or instance.phase is not Phase.PROVING or not isinstance(facts.fleet, Fleet):
         return None
-    rules = (not_seen_yet, too_young, below_target)
-    for other in facts.fleet.instances:
-        idle = other.phase not in {Phase.PROVING, Phase.STOPPING}
-        if idle and not any(rule(Stop(other.instance_id, ""), facts) for rule in rules):
-            return Refusal("IdleCouldGo", f"{other.instance_id} does not prove yet; stop it instead")
-    return None
+    idle = (i for i in facts.fleet.instances if i.phase not in {Phase.PROVING, Phase.STOPPING})
+    other = next((i for i in idle if _could_go(i, facts)), None)
+    return Refusal("IdleCouldGo", f"{other.instance_id} does not prove yet; stop it instead") if other else None
+
+
+def _could_go(instance: Instance, facts: Facts) -> bool:
+    """What `not_seen_yet`, `too_young` and `below_target` ask, of an instance that is at hand."""
+    old_enough = facts.now - instance.requested_at >= facts.spec.limits.min_instance_age
+    left = _proofs_left(instance, facts)
+    enough = left is None or facts.target is None or left >= facts.target.hold_from
+    return instance.provider_id is not None and old_enough and enough
+
+
+def _proofs_left(instance: Instance, facts: Facts) -> Decimal | None:
+    """Proofs per hour without this machine; None when it makes none, so that nothing would be lost."""
+    makes = capacity(instance)
+    if facts.capacity is None or makes <= 0:
+        return None
+    return Decimal(str(round(facts.capacity.projected_proofs_per_hour - makes, 1)))
 
 
 def _named(stop: Stop, facts: Facts) -> Instance | None:

@@ -37,6 +37,7 @@ from fleetagent.domain.resource.status import (
     RunStatus,
     SessionStatus,
     SpendStatus,
+    WaitingActionStatus,
     WakeStatus,
 )
 from fleetagent.domain.resource.steering import (
@@ -109,6 +110,7 @@ __all__ = [
     "Target",
     "TokenPrices",
     "VastFleet",
+    "WaitingActionStatus",
     "WakeLimits",
     "WakeStatus",
     "crd",

@@ -25,7 +25,7 @@ class FleetAgentSpec(Wire):
     """What an agent shall keep, by which means, and within which limits."""
 
     mode: Mode = Mode.ACT
-    """Act; Approve: a person agrees first (not in this version: refused); DryRun: no effects; Suspended: no runs."""
+    """Act; Approve: each action waits until a person agrees; DryRun: no effects; Suspended: no runs."""
 
     pause: Pause | None = None
     """Refuses launches, stops or both until a moment, then ends by itself. Runs go on."""
@@ -58,10 +58,10 @@ class FleetAgentSpec(Wire):
     """Standing words to the agent, part of every prompt; at most 16,384 characters."""
 
     fallback: Fallback = Fallback.HOLD
-    """Who decides while the model cannot: Hold (nobody) or Controller (arithmetic; not in this version: it holds)."""
+    """Who decides while the model fails for long: Hold (nobody) or Controller (arithmetic, under the same rules)."""
 
     approval_expiry: Duration = lasting("15m", least="1s", most="24h")
-    """How long an action waits for a person in mode Approve (not in this version: none waits)."""
+    """How long an action waits for a person in mode Approve."""
 
     deletion_policy: DeletionPolicy = DeletionPolicy.DESTROY
     """What happens to the rented machines when this resource is deleted. Retained machines keep billing."""

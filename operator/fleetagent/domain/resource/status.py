@@ -9,6 +9,7 @@ from fleetagent.domain.resource.wire import Wire
 
 MAX_PENDING_WAKES = 100  # as many as spec.schedule.wakes.limit may allow
 MAX_CONDITIONS = 32
+MAX_WAITING_ACTIONS = 20
 
 _COUNT = Field(ge=0, le=9_007_199_254_740_991, json_schema_extra={"format": "int64"})
 
@@ -124,6 +125,28 @@ class WakeStatus(Wire):
     """The run that asked for it."""
 
 
+class WaitingActionStatus(Wire):
+    """An action that waits for a person, in mode Approve."""
+
+    id: Short
+    """Its name for the annotations fleetagent.dev/approve and fleetagent.dev/reject, such as action-42."""
+
+    kind: Short
+    """launch or stop."""
+
+    what: Short | None = None
+    """The machine, such as 1x RTX 5090."""
+
+    usd_per_hour: Cost | None = None
+    """Its price, storage included, in USD per hour."""
+
+    reason: Sentence | None = None
+    """Why the agent wants it."""
+
+    expires_at: At
+    """Until when it waits."""
+
+
 class FleetStatus(Wire):
     """The fleet at the last complete look."""
 
@@ -200,6 +223,9 @@ class FleetAgentStatus(Wire):
 
     pending_wakes: tuple[WakeStatus, ...] = Field((), max_length=MAX_PENDING_WAKES)
     """Future runs that the model asked for, soonest first."""
+
+    waiting_actions: tuple[WaitingActionStatus, ...] = Field((), max_length=MAX_WAITING_ACTIONS)
+    """Actions that wait for a person, in mode Approve; the oldest first, at most 20."""
 
     fleet: FleetStatus | None = None
     """The fleet at the last complete look."""

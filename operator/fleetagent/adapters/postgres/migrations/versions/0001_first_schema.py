@@ -31,6 +31,13 @@ def upgrade() -> None:
         sa.Column("epoch", sa.BigInteger(), server_default="1", nullable=False, comment="rises with each session"),
         sa.Column("session_id", sa.BigInteger(), nullable=True, comment="the session that runs now"),
         sa.Column("last_run_id", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column(
+            "last_machine",
+            sa.BigInteger(),
+            server_default="0",
+            nullable=False,
+            comment="the highest instances.number ever",
+        ),
         sa.Column("lease_owner", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
@@ -80,8 +87,34 @@ def upgrade() -> None:
         sa.Column("label", sa.Text(), nullable=True),
         sa.Column("provider_ref", sa.Text(), nullable=True),
         sa.Column("usd_per_hour", sa.Numeric(precision=18, scale=9), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="of the intent; moves if it waited",
+        ),
         sa.Column("settled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "wish",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="machine, rate and offer as they were: of what waited, or was held back by DryRun",
+        ),
+        sa.Column(
+            "expires_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="mode Approve: how long it may wait for a person; null: it never waited",
+        ),
+        sa.Column("approved_at", sa.DateTime(timezone=True), nullable=True, comment="when a person agreed"),
+        sa.Column("executed_by_run", sa.BigInteger(), nullable=True, comment="the run that took up the approval"),
+        sa.Column(
+            "told_by_run",
+            sa.BigInteger(),
+            nullable=True,
+            comment="the run in which the agent was told what became of its waiting",
+        ),
         sa.CheckConstraint("kind IN ('launch', 'stop')", name=op.f("ck_actions_kind")),
         sa.CheckConstraint(
             "state IN ('intended', 'done', 'failed', 'unknown', 'refused', 'waiting', 'rejected', 'expired')",
@@ -92,7 +125,21 @@ def upgrade() -> None:
         sa.UniqueConstraint("intent_key", name=op.f("uq_actions_intent_key")),
     )
     op.create_index(op.f("ix_actions_agent_id_created_at"), "actions", ["agent_id", "created_at"], unique=False)
+    op.create_index(
+        op.f("ix_actions_agent_id_executed_by_run"),
+        "actions",
+        ["agent_id", "executed_by_run"],
+        unique=False,
+        postgresql_where=sa.text("executed_by_run IS NOT NULL"),
+    )
     op.create_index(op.f("ix_actions_agent_id_run_id"), "actions", ["agent_id", "run_id"], unique=False)
+    op.create_index(
+        "ix_actions_untold",
+        "actions",
+        ["agent_id"],
+        unique=False,
+        postgresql_where=sa.text("expires_at IS NOT NULL AND told_by_run IS NULL"),
+    )
     op.create_index(
         op.f("ix_actions_label"), "actions", ["label"], unique=False, postgresql_where=sa.text("label IS NOT NULL")
     )
@@ -133,6 +180,7 @@ def upgrade() -> None:
         sa.Column("machine_id", sa.Text(), nullable=False),
         sa.Column("gpu_name", sa.Text(), nullable=False),
         sa.Column("num_gpus", sa.Integer(), nullable=False),
+        sa.Column("cpu_ram_gb", sa.Float(), nullable=True, comment="our share of its memory when it was measured last"),
         sa.Column(
             "rates",
             postgresql.JSONB(astext_type=sa.Text()),
@@ -140,7 +188,16 @@ def upgrade() -> None:
             nullable=False,
             comment="benchmarks, newest last",
         ),
-        sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("measured_at", sa.DateTime(timezone=True), nullable=True, comment="when the newest benchmark came"),
+        sa.Column(
+            "failures", sa.Integer(), server_default="0", nullable=False, comment="fewer with time, see failed_at"
+        ),
+        sa.Column(
+            "failed_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="the last failure; earlier ones are forgiven from then on",
+        ),
         sa.Column("excluded_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_failure", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_hosts_agent_id"), ondelete="CASCADE"),
@@ -281,6 +338,12 @@ def upgrade() -> None:
         sa.Column("agent_id", sa.BigInteger(), nullable=False),
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
+        sa.Column(
+            "number",
+            sa.BigInteger(),
+            nullable=False,
+            comment="m<number> is its alias; never given twice to one agent",
+        ),
         sa.Column("provider_id", sa.Text(), nullable=True),
         sa.Column("action_id", sa.BigInteger(), nullable=True, comment="the intent; null: adopted by its label"),
         sa.Column("phase", sa.Text(), nullable=False),
@@ -308,6 +371,13 @@ def upgrade() -> None:
         sa.Column("confirmed_gone_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("destroy_asked_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("failure", sa.Text(), nullable=True),
+        sa.Column(
+            "told",
+            postgresql.JSONB(astext_type=sa.Text()),
+            server_default=sa.text("'{}'::jsonb"),
+            nullable=False,
+            comment="what the agent has been told of it already",
+        ),
         sa.Column("worker_token_hash", sa.Text(), nullable=True, comment="sha256 of the secret in its worker URL"),
         sa.Column("worker_uuid", sa.Text(), nullable=True),
         sa.Column("runner_id", sa.BigInteger(), nullable=True),
@@ -460,7 +530,17 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_alerts_agent_id"), table_name="alerts", postgresql_where=sa.text("state <> 'resolved'"))
     op.drop_table("alerts")
     op.drop_index(op.f("ix_actions_label"), table_name="actions", postgresql_where=sa.text("label IS NOT NULL"))
+    op.drop_index(
+        "ix_actions_untold",
+        table_name="actions",
+        postgresql_where=sa.text("expires_at IS NOT NULL AND told_by_run IS NULL"),
+    )
     op.drop_index(op.f("ix_actions_agent_id_run_id"), table_name="actions")
+    op.drop_index(
+        op.f("ix_actions_agent_id_executed_by_run"),
+        table_name="actions",
+        postgresql_where=sa.text("executed_by_run IS NOT NULL"),
+    )
     op.drop_index(op.f("ix_actions_agent_id_created_at"), table_name="actions")
     op.drop_table("actions")
     op.drop_table("agents")
