@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 
 from fleetagent.sim.marketplace.machines import Machine
 from fleetagent.sim.marketplace.market import Market
+from fleetagent.sim.marketplace.timeline import GPU_BILLED
 
 MINUTE_S = 60.0
 HOUR_S = 3600.0
 DAY_S = 86_400.0
-PAID_WHILE = frozenset({"running", "frozen", "rebooting", "restarting", "recycling"})
-"""States in which the GPU bills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Watch:
     def _write_down(self, now: float) -> None:
         live = self.market.live()
         proving = [m for m in live if proves(m, now)]
-        paid = [m for m in live if m.status_at(now) in PAID_WHILE]
+        paid = [m for m in live if m.status_at(now) in GPU_BILLED]
         bill = sum(m.usd_per_hour for m in paid) + sum(m.disk_usd_per_hour for m in live)
         rate = sum(m.fate.rate for m in proving)
         self.minutes.append(Minute(now, rate, len(proving), len(paid) - len(proving), bill))

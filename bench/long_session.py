@@ -101,8 +101,10 @@ class LongSession:
     def _now(self) -> Any:
         return self.world.now
 
-    async def _observe(self, subject: Subject, lease: Lease, run_id: int = 0) -> tuple[Observation, Pulse]:
-        del lease
+    async def _observe(
+        self, subject: Subject, lease: Lease, run_id: int = 0, *, market: Any = None
+    ) -> tuple[Observation, Pulse]:
+        del lease, market
         return self._seen, await self.process.ledger.pulse(subject.record.id, run_id, self.world.now)
 
     async def _launched(self, desk: Desk, call_id: str, machine: str) -> None:

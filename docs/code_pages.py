@@ -112,7 +112,8 @@ rules when a time-out or a deletion ends a machine. In the sentences `…` stand
         text
         + """
 Beside these, an action is refused with `MarketUnavailable` when the market cannot be used at all, and a launch with the
-reason of the condition `CanLaunch` when what a machine is started with is missing.
+reason of the condition `CanLaunch` when what a machine is started with is missing. What a person approved is refused
+with `NotPossibleNow` when market, Secret or database could not be read at that moment.
 """
     )
 

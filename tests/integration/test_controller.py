@@ -12,7 +12,7 @@ from fleetagent.domain.fleet import MarketStatus, Offer, Order, Rented
 from fleetagent.domain.records import Outcome
 from fleetagent.errors import Denied, TryLater
 from fleetagent.ports.world import MayBegin, at_once
-from support.fleets import an_offer
+from support.fleets import an_offer, as_rented
 from support.on_postgres import EmptyMarket, OnPostgres, now
 from support.servers import Model, a_model
 from support.stores import a_process
@@ -35,9 +35,6 @@ class Shop(EmptyMarket):
     async def machines(self) -> tuple[Rented, ...]:
         return tuple(self.rented.values())
 
-    async def price_rises(self) -> tuple[()]:
-        return ()
-
     async def offers(self, *_: Any) -> tuple[Offer, ...]:
         return tuple(self.stock.values())
 
@@ -49,18 +46,7 @@ class Shop(EmptyMarket):
         if (sold := self.stock.pop(order.offer_id, None)) is None:
             raise Denied("OfferGone", "somebody was faster")
         provider_id = f"9{order.offer_id}"
-        self.rented[provider_id] = Rented(
-            provider_id=provider_id,
-            label=order.label,
-            status=MarketStatus.LOADING,
-            status_message="",
-            machine_id=sold.machine_id,
-            gpu_name=sold.gpu_name,
-            num_gpus=sold.num_gpus,
-            cpu_ram_gb=sold.cpu_ram_gb,
-            cpu_cores=sold.cpu_cores,
-            usd_per_hour=sold.usd_per_hour,
-        )
+        self.rented[provider_id] = as_rented(order, sold, provider_id, status=MarketStatus.LOADING)
         return provider_id
 
     async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:
@@ -133,6 +119,19 @@ async def test_one_bad_answer_is_no_reason_to_act_without_the_model(on: Failing)
     await on.run()
 
     assert {by for _, _, by in await on.actions()} == {"model"}
+
+
+async def test_a_model_that_answers_and_never_decides_has_failed_too(on: Failing, server: Model) -> None:
+    on.down = False
+    await on.has_failed_for(timedelta(minutes=16))
+    server.put("script", [{"calls": [{"name": "get_fleet"}]}] * 20)
+
+    ended = await on.run()
+    server.put("script", [])
+
+    assert ended.outcome is Outcome.NO_PROGRESS
+    assert await on.actions() == [LAUNCHED, LAUNCHED]
+    assert (await on.record()).model_failing_since is not None
 
 
 async def test_without_the_fallback_nobody_decides(on: Failing) -> None:

@@ -328,3 +328,14 @@ async def test_nothing_is_ended_by_who_lost_the_lease(scene: Scene, database_url
             await scene.effects().destroy_all(scene.run.lease, market, machines)
 
     assert market.asked == []
+
+
+async def test_machines_that_the_market_never_takes_do_not_keep_others_from_being_asked_for(scene: Scene) -> None:
+    machines = await machines_to_end(scene, 8)
+    market, effects = saying(TryLater("503")), scene.effects()
+    market.together = TryLater("503")
+
+    for _ in range(2):
+        await effects.destroy_all(scene.run.lease, market, machines)
+
+    assert {each for each in market.asked if isinstance(each, str)} == {m.provider_id for m in machines}

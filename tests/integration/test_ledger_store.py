@@ -10,12 +10,14 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from fleetagent.adapters.postgres.ledger import SETTLED_TOGETHER
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, MarketStatus, Phase
 from fleetagent.domain.records import Run
 from fleetagent.domain.settle import Change, Doomed
+from fleetagent.domain.settlement import NEVER_APPEARED
 from fleetagent.errors import LeaseLost, NotStorable
-from support.fleets import as_listed
+from support.fleets import an_instance, as_listed
 from support.ledger import an_intent, launched, seen
 from support.stores import NOON, Process, a_process
 
@@ -282,3 +284,46 @@ async def test_an_alert_of_ours_that_was_acknowledged_is_not_raised_again_before
     await one.runs.resolve_alerts(agent_id, "FleetUnknown")
     assert await one.runs.raise_alert(agent_id, 0, *alert) is not None
     assert [r["state"] for r in await one.rows("SELECT state FROM alerts ORDER BY id")] == ["resolved", "open"]
+
+
+def found(number: int, **changes: Any) -> Change:
+    """A machine that carries our label and that the ledger lacks."""
+    machine = an_instance(f"5{number:04}", Phase.LOADING, **changes)
+    return Change(machine, f"machine {machine.provider_id}: adopted", adopted=as_listed(machine))
+
+
+async def test_a_lost_fleet_is_written_bit_by_bit_and_each_try_goes_on_from_there(one: Process, run: Run) -> None:
+    """In one transaction 500 machines pass the database's time limit, again and again."""
+    many = [found(n) for n in range(2 * SETTLED_TOGETHER + 1)]
+    doomed = [Doomed(change.instance, "there is no room", host_failed=False) for change in many[1:]]
+    broken = [*many[:-1], found(2 * SETTLED_TOGETHER, gpu_name="RTX\0")]
+
+    with pytest.raises(NotStorable):
+        await one.ledger.settle(run.lease, broken, NOON, doomed)
+    written = await one.ledger.instances(run.agent_id)
+    assert [i.phase for i in written] == [Phase.LOADING, *[Phase.STOPPING] * (2 * SETTLED_TOGETHER - 1)]
+
+    await one.ledger.settle(run.lease, many[-1:], NOON, doomed[-1:])
+    assert len(await one.ledger.instances(run.agent_id)) == 2 * SETTLED_TOGETHER + 1
+    assert len(await states(one)) == 2 * SETTLED_TOGETHER
+
+
+async def test_what_must_end_and_has_not_changed_is_ended_as_well(one: Process, run: Run) -> None:
+    machines = [await launched(one, run, n) for n in (1, 2)]
+
+    doomed = [Doomed(machine, "longer than 15 min in phase requested", host_failed=True) for machine in machines]
+    await one.ledger.settle(run.lease, [Change(machines[1])], NOON, doomed)
+
+    assert [i.phase for i in await one.ledger.instances(run.agent_id)] == [Phase.STOPPING] * 2
+
+
+async def test_an_offer_of_which_no_machine_came_is_left_alone_for_a_while(one: Process, run: Run) -> None:
+    await one.ledger.intend_launch(run, an_intent(), NOON)
+    (intent,) = await one.ledger.instances(run.agent_id)
+    given_up = replace(intent, phase=Phase.FAILED, failure=NEVER_APPEARED)
+    await one.ledger.settle(run.lease, [Change(given_up, never_appeared=True)], NOON + 5 * MINUTE)
+
+    soon = await one.ledger.pulse(run.agent_id, run.run_id, NOON + 6 * MINUTE)
+    later = await one.ledger.pulse(run.agent_id, run.run_id, NOON + timedelta(hours=1))
+
+    assert (set(soon.offers_denied), set(later.offers_denied)) == ({"7001"}, set())

@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any, cast
 
+import httpx
 import pytest
 
-from fleetagent.domain.fleet import MarketStatus, Phase
+from fleetagent.adapters.vast import NO_LIMITS, Pacer, SearchMemory, VastMarkets
+from fleetagent.domain.fleet import Fleet, FleetUnknown, MarketStatus, Phase
 from support.ledger import an_intent
 from support.looks import PREFIX, Looks, looks_at
-from support.servers import Market, a_market
+from support.servers import MARKET_KEY, Market, a_market
 from support.stores import a_process
 
 
@@ -267,3 +269,27 @@ async def test_the_first_sight_of_a_machine_tells_that_it_is_online(agent: Looks
 
     assert machine.market_status is MarketStatus.RUNNING
     assert await agent.told() == [f"machine {provider_id} is online"]
+
+
+@pytest.mark.parametrize("before", [None, "999"], ids=["the first run of an agent", "its account was changed before"])
+async def test_a_key_that_is_changed_in_the_middle_of_a_run_says_nothing_of_what_the_run_has_rented(
+    database_url: str, before: str | None
+) -> None:
+    """The other account's list lacks it: it would be taken for lost, and bill for ever."""
+    async with httpx.AsyncClient() as http, a_process(database_url) as process:
+        with a_market(moving=False, time_scale=1.0, api_keys=(MARKET_KEY, "another-key")) as market:
+            other = VastMarkets(http, Pacer(NO_LIMITS), SearchMemory()).market(
+                api_key="another-key", base_url=market.base_url, worker_url_env="NONE"
+            )
+            async with looks_at(process, market) as agent:
+                if before is not None:
+                    await process.agents.remember_account(agent.run.lease, before, instead_of=None)
+                subject, lease = await agent.subject(), agent.run.lease
+
+                first = await agent.lifecycle.look(subject, lease, agent.client)
+                await agent.a_known_machine()
+                found = [(await agent.lifecycle.look(subject, lease, m)).fleet for m in (other, agent.client)]
+
+    assert isinstance(first.fleet, Fleet)
+    assert [f.reason for f in found if isinstance(f, FleetUnknown)] == ["AccountChanged"]
+    assert [len(f.instances) for f in found if isinstance(f, Fleet)] == [1]

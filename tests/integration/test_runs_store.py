@@ -169,6 +169,18 @@ async def test_each_alert_is_to_be_told_once_by_who_owns_the_agent(one: Process,
     assert {a.code: a.severity for a in await told_anew(one, agent_id)} == {"OverBudget": "critical"}
 
 
+async def test_an_alert_that_stands_says_what_is_true_now_and_is_told_once(one: Process) -> None:
+    lease, agent_id = await one.lease(), (await one.agent()).id
+    await one.runs.raise_alert(agent_id, 0, "OverBudget", "warning", "over budget: 4.10 USD/h of 4.00")
+    await one.runs.tell_alerts(lease)
+
+    assert await one.runs.raise_alert(agent_id, 0, "OverBudget", "warning", "over budget: 9.00 USD/h of 4.00") is None
+
+    assert await one.runs.tell_alerts(lease) == ()
+    pulse = await one.ledger.pulse(agent_id, 0, NOON)
+    assert [a.message for a in pulse.alerts] == ["over budget: 9.00 USD/h of 4.00"]
+
+
 async def told_anew(process: Process, agent_id: int) -> tuple[Alert, ...]:
     """What is to be told when a known alert is over and comes back."""
     await process.runs.resolve_alerts(agent_id, "OverBudget")

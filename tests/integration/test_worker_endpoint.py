@@ -14,9 +14,12 @@ import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.worker_tokens import token_hash
 from fleetagent.adapters.postgres.workers import PostgresWorkers
+from fleetagent.domain.fleet import Phase
 from fleetagent.domain.records import AgentKey, Run
+from fleetagent.domain.settlement import Change
 from fleetagent.entrypoints.listen import listening
 from fleetagent.entrypoints.workers import WorkerEndpoint
+from support.fleets import an_instance, as_listed
 from support.ledger import launched
 from support.stores import KEY, NOON, Process, a_process
 
@@ -151,6 +154,22 @@ async def test_benchmarks_of_three_hosts_say_what_machines_like_them_make_until_
     assert (later.host_rates, later.kind_rates) == ({}, {})
 
 
+async def test_benchmarks_of_a_bad_image_keep_a_kind_of_machine_out_for_days_and_not_for_ever(workers: Workers) -> None:
+    for number in range(2, 5):
+        async with workers.process.database.transaction() as connection:
+            await connection.execute(sa.text("UPDATE instances SET machine_id = :host"), {"host": f"m{number}"})
+        await workers.say("bench-done", {"uuid": await workers.register(), "rate": 51})
+        await workers.register()
+
+    now, in_some_days = NOON, NOON + timedelta(days=3, hours=1)
+    pulse = await workers.process.ledger.pulse(workers.run.agent_id, 0, now)
+    later = await workers.process.ledger.pulse(workers.run.agent_id, 0, in_some_days)
+
+    assert pulse.kind_rates == {("RTX 5090", 1, 512): 51.0}
+    assert later.kind_rates == {}, "of a kind that is too slow to be rented nobody would measure another one"
+    assert later.host_rates == pulse.host_rates, "each of these hosts is known for what it is"
+
+
 async def test_the_minimum_itself_is_enough(workers: Workers) -> None:
     uuid = await workers.register()
 
@@ -239,3 +258,23 @@ async def test_other_methods_and_paths_are_not_there(workers: Workers) -> None:
     assert (await workers.http.get(f"/workers/{TOKEN}/register")).status_code == 405
     assert (await workers.say("destroy", {})).status_code == 404
     assert (await workers.http.post("/workers/register", json={})).status_code == 404
+
+
+async def test_a_worker_of_a_machine_that_was_adopted_after_the_ledger_was_lost_is_asked_to_begin_again(
+    workers: Workers,
+) -> None:
+    """A 404 ends the worker for good, and with it a machine that proves."""
+    token = "t" * 32
+    machine = an_instance("77", Phase.LOADING)
+    row = as_listed(machine, worker_url=f"https://fleet.example/workers/{token}")
+    await workers.process.ledger.settle(workers.run.lease, [Change(machine, adopted=row)], NOON)
+    of_the_lost_ledger = {"uuid": str(uuid4())}
+
+    answer = await workers.say("running", of_the_lost_ledger, token)
+    assert (answer.status_code, answer.json()) == (200, {"ok": False})
+    answer = await workers.say("bench-done", {**of_the_lost_ledger, "rate": 90}, token)
+    assert answer.json() == {"ok": False, "passed": True}
+
+    registered = await workers.say("register", {"label": "C.77"}, token)
+    assert (await workers.say("running", of_the_lost_ledger, token)).status_code == 404
+    assert (await workers.say("param-done", {"uuid": registered.json()["uuid"]}, token)).json() == {"ok": True}

@@ -1,6 +1,6 @@
 """A million calls of a hostile model, 1,000 in each of 1,000 worlds, and state machines that seek a way past limits.
 
-A world that fails is told by its seed: `make nightly ARGS="-k hostile --first-seed=<seed> --blocks=1"` tells it again.
+A world that fails is told by its seed: `make nightly ARGS="-k calls --first-seed=<seed> --blocks=1"` tells it again.
 """
 
 import asyncio

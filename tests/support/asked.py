@@ -9,14 +9,13 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from support.asking import LOOK, Call, launch
+from support.asking import LOOK, Call, codes, launch, spoken
 from support.border import Border
 from support.engine import Engine, StoredCluster, a_body, an_engine, prefix_of
 from support.manifests import Json, merged
 from support.servers import Market, Model, a_market, a_model
 
 ENDED = ("gone", "failed")
-DONE: Json = {"reply": {"content": 'Done.\n{"action": true, "state_changed": true}'}}
 HOLDS: list[Json] = [{"reply": {"content": 'Hold.\n{"action": false, "state_changed": false}'}}] * 100
 """What the model says in runs that no test asked for, such as those that fleet events call for."""
 
@@ -39,12 +38,10 @@ class World:
         """A run that makes these calls; the state of each action, or the code of its refusal."""
         self.asked += 1
         before = max((run["run_id"] for run in self.own("runs", "run_id")), default=0)
-        said = [{"calls": calls} for calls in rounds]
-        self.model.put("script", [*said, DONE, *self.otherwise])
+        self.model.put("script", [*spoken(rounds), *self.otherwise])
         await self.engine.ask(f"request {self.asked}", **later)
         self.model.put("script", self.otherwise)
-        actions = [action for action in self.own("actions") if action["run_id"] > before]
-        return [a["refusal"]["code"] if a["refusal"] else a["state"] for a in actions]
+        return codes([action for action in self.own("actions") if action["run_id"] > before])
 
     async def look(self) -> list[str]:
         """The offers that a run is shown now."""

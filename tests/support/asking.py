@@ -1,7 +1,9 @@
 """A scripted model that asks for exactly these calls, run by run, and what became of them."""
 
+from collections.abc import Iterable
 from typing import Any
 
+from support.manifests import Json
 from support.stage import Stage
 
 BY_HAND = {"interval": "24h", "skipUnchanged": False, "debounce": {"idle": "5m", "max": "10m"}}
@@ -23,10 +25,15 @@ def stop(instance_id: str, reason: str = "because") -> Call:
 LOOK: Call = {"name": "get_offers", "arguments": {}}
 
 
+def spoken(rounds: Iterable[list[Call]]) -> list[Json]:
+    """What a scripted model says to make these calls, a list a round, and to end."""
+    end = {"reply": {"content": 'Done.\n{"action": true, "state_changed": true}'}}
+    return [*({"calls": calls} for calls in rounds), end]
+
+
 def script(stage: Stage, *rounds: list[Call]) -> None:
-    """The next run makes these calls, a list a round, and ends."""
-    said = [{"calls": calls} for calls in rounds]
-    stage.model.put("script", [*said, {"reply": {"content": 'Done.\n{"action": true, "state_changed": true}'}}])
+    """The next run makes these calls."""
+    stage.model.put("script", spoken(rounds))
 
 
 def ask(stage: Stage, *rounds: list[Call], request: str | None = None, **spec: Any) -> list[dict[str, Any]]:

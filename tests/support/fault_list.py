@@ -16,14 +16,13 @@ from fleetagent.adapters.model.gate import Gate
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import TOOLS, Arguments, Tool
 from fleetagent.agent.turn import Ended
-from fleetagent.domain.account import Account
-from fleetagent.domain.fleet import MarketStatus, Offer, Order, Rented
+from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.strict import violations
 from fleetagent.ports.world import MayBegin, at_once
-from support.fleets import an_offer
-from support.on_postgres import OnPostgres, SkippedTime
+from support.fleets import an_offer, as_rented
+from support.on_postgres import EmptyMarket, OnPostgres, SkippedTime
 from support.servers import Model
 from support.stores import a_process
 
@@ -42,21 +41,11 @@ SPEC: JsonObject = {
 
 
 @dataclass
-class CountingMarket:
+class CountingMarket(EmptyMarket):
     """Rents whatever is asked for at once, and remembers each request to rent."""
 
     asked: list[str] = field(default_factory=list)
     rented: dict[str, Rented] = field(default_factory=dict)
-
-    async def account(self) -> Account:
-        return Account("7")
-
-    async def price_rises(self) -> None:
-        return None
-
-    @asynccontextmanager
-    async def buying(self) -> AsyncIterator[None]:
-        yield
 
     async def machines(self) -> tuple[Rented, ...]:
         return tuple(self.rented.values())
@@ -75,19 +64,7 @@ class CountingMarket:
         await may_begin()
         self.asked.append(order.label)
         provider_id = str(9_000 + len(self.asked))
-        offer = an_offer(order.offer_id)
-        self.rented[provider_id] = Rented(
-            provider_id=provider_id,
-            label=order.label,
-            status=MarketStatus.RUNNING,
-            status_message="",
-            machine_id=offer.machine_id,
-            gpu_name=offer.gpu_name,
-            num_gpus=offer.num_gpus,
-            cpu_ram_gb=offer.cpu_ram_gb,
-            cpu_cores=offer.cpu_cores,
-            usd_per_hour=offer.usd_per_hour,
-        )
+        self.rented[provider_id] = as_rented(order, an_offer(order.offer_id), provider_id)
         return provider_id
 
     async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:

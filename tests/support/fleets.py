@@ -8,7 +8,18 @@ from typing import Any, Literal
 from fleetagent.domain.capacity import Target, effective_target
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.facts import Facts
-from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, MarketStatus, Offer, Phase, Rented, Told, Waiting
+from fleetagent.domain.fleet import (
+    Fleet,
+    FleetUnknown,
+    Instance,
+    MarketStatus,
+    Offer,
+    Order,
+    Phase,
+    Rented,
+    Told,
+    Waiting,
+)
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.resource import Condition
 from support.manifests import a_parsed_spec
@@ -89,17 +100,26 @@ def a_waiting(action_id: int = 42, kind: Literal["launch", "stop"] = "launch", *
 
 def as_listed(instance: Instance, **changes: Any) -> Rented:
     """How the market lists this machine."""
+    return _listed(instance.provider_id or "9001", instance.label, instance, changes)
+
+
+def as_rented(order: Order, offer: Offer, provider_id: str, **changes: Any) -> Rented:
+    """How the market lists the machine that came of this order."""
+    return _listed(provider_id, order.label, offer, changes)
+
+
+def _listed(provider_id: str, label: str, what: Instance | Offer, changes: dict[str, Any]) -> Rented:
     usual = Rented(
-        provider_id=instance.provider_id or "9001",
-        label=instance.label,
+        provider_id=provider_id,
+        label=label,
         status=MarketStatus.RUNNING,
         status_message="",
-        machine_id=instance.machine_id,
-        gpu_name=instance.gpu_name,
-        num_gpus=instance.num_gpus,
-        cpu_ram_gb=instance.cpu_ram_gb,
-        cpu_cores=instance.cpu_cores,
-        usd_per_hour=instance.usd_per_hour,
+        machine_id=what.machine_id,
+        gpu_name=what.gpu_name,
+        num_gpus=what.num_gpus,
+        cpu_ram_gb=what.cpu_ram_gb,
+        cpu_cores=what.cpu_cores,
+        usd_per_hour=what.usd_per_hour,
     )
     return replace(usual, **_decimals(changes))
 

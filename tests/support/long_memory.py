@@ -1,13 +1,12 @@
 """The agent's memory without a database, for tens of thousands of runs: a step costs the prompt, not the history."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from fleetagent.domain.facts import Refusal
 from fleetagent.domain.messages import Left, Message
 from fleetagent.domain.records import Action, ActionState, AgentRecord, Pulse, Run, RunReport, Spent
 from support.memory import Memory, Row
@@ -59,19 +58,8 @@ class LongMemory(Memory):
         del agent_id
         return tuple(self.acts.get(run_id, ()))
 
-    async def refuse(
-        self,
-        run: Run,
-        kind: str,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        refusal: Refusal,
-        wish: Any = None,
-    ) -> None:
-        del intent_key, by, args, wish
-        self.book_action(run.run_id, ActionState.REFUSED, kind, None, refusal.code)
+    def act(self, run_id: int, state: ActionState, kind: str = "launch", code: str | None = None) -> None:
+        self.book_action(run_id, state, kind, None, code)
 
     async def pulse(self, agent_id: int, run_id: int, now: datetime) -> Pulse:
         del agent_id, run_id, now

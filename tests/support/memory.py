@@ -93,9 +93,10 @@ class Memory:
         known = {p.kind for p in self.pending}
         self.pending += [Pending(100 + len(self.pending), k, k.value, None, NOW) for k in kinds if k not in known]
 
-    def act(self, run_id: int, state: ActionState, kind: str = "launch") -> None:
-        """Something stands in the ledger for this run."""
-        code = "OnTarget" if state is ActionState.REFUSED else None
+    def act(self, run_id: int, state: ActionState, kind: str = "launch", code: str | None = None) -> None:
+        """Something stands in the ledger for this run; a refusal without a `code` is that of a fleet on target."""
+        if code is None and state is ActionState.REFUSED:
+            code = "OnTarget"
         self.acted.append(Action(len(self.acted) + 1, run_id, kind, state, "fa/x/1", "9001", code, "because"))
 
     async def start_session(self) -> None:
@@ -189,8 +190,8 @@ class Memory:
         refusal: Refusal,
         wish: Any = None,
     ) -> None:
-        del intent_key, by, args, refusal, wish
-        self.act(run.run_id, ActionState.REFUSED, kind)
+        del intent_key, by, args, wish
+        self.act(run.run_id, ActionState.REFUSED, kind, refusal.code)
 
     # --- ports.Conversation ---
 

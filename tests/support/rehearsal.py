@@ -95,9 +95,11 @@ class Rehearsal:
         """The resource."""
         return a_fleet_agent(spec=self.spec)
 
-    async def observe(self, subject: Subject, lease: Lease, run_id: int = 0) -> tuple[Observation, Pulse]:
+    async def observe(
+        self, subject: Subject, lease: Lease, run_id: int = 0, *, market: Any = None
+    ) -> tuple[Observation, Pulse]:
         """What is seen now."""
-        del subject, lease
+        del subject, lease, market
         return self.seen, await self.memory.pulse(1, run_id, self.now)
 
     async def run(self, *kinds: Trigger) -> Ended:

@@ -41,6 +41,11 @@ MARKET_KEY = f"{NAMESPACE}/vast/api-key"
 
 CREDIT_USD = 100_000.0
 
+URLS: Mapping[str, Any] = {
+    "model": {"baseURL": "http://model.test/v1"},
+    "fleet": {"vast": {"baseURL": "http://market.test"}},
+}
+
 CLOCK_OF_POSTGRES = """\
 CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('virtual.now', true), '')::timestamptz, pg_catalog.clock_timestamp())
@@ -127,9 +132,3 @@ async def a_world(
         finally:
             await built.triggers.close()
             await engine.dispose()
-
-
-URLS: Mapping[str, Any] = {
-    "model": {"baseURL": "http://model.test/v1"},
-    "fleet": {"vast": {"baseURL": "http://market.test"}},
-}

@@ -1,5 +1,6 @@
 """What the worker endpoint lets pass, and how much of it is believed. Time is a value here."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -200,3 +201,31 @@ def test_what_a_worker_did_long_ago_does_not_save_or_doom_it_now() -> None:
     moved = [(phase, at + (later - bad[2][1])) for phase, at in bad[2:]]
 
     assert hardly_proves([*good, *moved], now + (later - bad[2][1])) is not None
+
+
+async def test_a_look_that_failed_says_of_nobody_that_he_is_not_known() -> None:
+    """A new machine whose worker is told so ends for good."""
+    clock, hashes = Clock(), Hashes()
+    first_ends = asyncio.Event()
+
+    async def slow_then_away_then_well() -> frozenset[str]:
+        if hashes.looks == 0:
+            await first_ends.wait()
+        hashes.away = hashes.looks == 1
+        hashes.tokens += [token(2)] if hashes.away else []
+        clock.now += 0.1
+        return await hashes()
+
+    doorman = Doorman(slow_then_away_then_well, clock)
+    asked = []
+    for number in range(3):
+        clock.now += 0.1
+        asked.append(asyncio.create_task(doorman.knows(token(number))))
+        await asyncio.sleep(0)
+    clock.now += 0.1
+    first_ends.set()
+
+    stranger, unlucky, newcomer = await asyncio.gather(*asked, return_exceptions=True)
+
+    assert (stranger, newcomer) == (False, True)
+    assert isinstance(unlucky, TryLater)

@@ -38,6 +38,7 @@ class Asked:
 async def launch(desk: Desk, offer_id: str, reason: str, call_id: str, *, by: str) -> JsonObject:
     """Rent the machine of one offer. The answer says what happened, what waits, or which rule refused it."""
     args = {"offer_id": offer_id, "reason": reason}
+    await desk.catch_up()
     shown = desk.market if offer_id in desk.offers_shown else None
     async with shown.buying() if shown is not None else contextlib.nullcontext():
         return await _launch(desk, offer_id, reason, Asked("launch", _intent_key(desk, call_id), by, args))
@@ -98,6 +99,7 @@ def _wanted(desk: Desk, offer: Offer, env: Any, asked: Asked) -> Wanted:
 
 async def stop(desk: Desk, instance_id: str, reason: str, call_id: str, *, by: str) -> JsonObject:
     """Destroy one machine of ours. The answer says what happened, what waits, or which rule refused it."""
+    await desk.catch_up()
     facts = await desk.facts(None, await desk.services.cluster.installation_stop())
     instance = facts.fleet.named(instance_id) if isinstance(facts.fleet, Fleet) else None
     instance_id = instance.instance_id if instance is not None else instance_id  # whatever the model called it
@@ -162,15 +164,8 @@ async def _hold(desk: Desk, asked: Asked, wish: Wish) -> JsonObject:
     )
     with contextlib.suppress(TryLater):  # it waits all the same; the next action reads everything anew
         await desk.count_again()
-    meta = desk.subject.agent.metadata
-    await desk.services.cluster.event(
-        meta.namespace,
-        meta.name,
-        meta.uid,
-        kind="Normal",
-        reason="ApprovalNeeded",
-        message=how_to_decide(waiting, meta.namespace, meta.name),
-    )
+    key = desk.subject.key
+    await _say(desk, "Normal", "ApprovalNeeded", how_to_decide(waiting, key.namespace, key.name))
     told = {"action": waiting.name, "expires_at": f"{waiting.expires_at:%Y-%m-%dT%H:%M:%SZ}"}
     return {"ok": False, "waiting": told, "note": "a person decides; it counts meanwhile, so do not ask for it again"}
 
@@ -186,15 +181,8 @@ async def _refused(desk: Desk, asked: Asked, refusal: Refusal, wish: Wish | None
 async def tell_refusal(desk: Desk, kind: str, refusal: Refusal, what: str) -> None:
     """People hear of every action that a rule refused, and it is counted."""
     desk.services.meter.refused(desk.subject.key, kind, refusal.code)
-    meta = desk.subject.agent.metadata
-    await desk.services.cluster.event(
-        meta.namespace,
-        meta.name,
-        meta.uid,
-        kind="Normal",
-        reason="ActionRefused",
-        message=f"run {desk.run.run_id}: {what} refused ({refusal.code}): {refusal.sentence}",
-    )
+    said = f"run {desk.run.run_id}: {what} refused ({refusal.code}): {refusal.sentence}"
+    await _say(desk, "Normal", "ActionRefused", said)
 
 
 def _result(effect: Effect, offer: Offer | None) -> JsonObject:
@@ -211,14 +199,13 @@ def _result(effect: Effect, offer: Offer | None) -> JsonObject:
 async def _tell(desk: Desk, reason: str, effect: Effect, offer: Offer | None) -> None:
     with contextlib.suppress(TryLater):  # the effect stands all the same; the next action reads everything anew
         await desk.count_again()
-    meta = desk.subject.agent.metadata
     gpu = f"{offer.num_gpus}x {neutral(offer.gpu_name, 40)}" if offer else ""
     what = f" ({gpu}, {offer.usd_per_hour:.3f} USD/h)" if offer else ""
-    await desk.services.cluster.event(
-        meta.namespace,
-        meta.name,
-        meta.uid,
-        kind="Normal" if effect.happened else "Warning",
-        reason=reason,
-        message=f"run {desk.run.run_id}: {effect.instance_id}{what}: {effect.words}",
-    )
+    said = f"run {desk.run.run_id}: {effect.instance_id}{what}: {effect.words}"
+    await _say(desk, "Normal" if effect.happened else "Warning", reason, said)
+
+
+async def _say(desk: Desk, kind: str, reason: str, message: str) -> None:
+    """An Event about the resource."""
+    meta, event = desk.subject.agent.metadata, desk.services.cluster.event
+    await event(meta.namespace, meta.name, meta.uid, kind=kind, reason=reason, message=message)

@@ -12,7 +12,7 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.approval import Answer, Verdict, asked_for, listed, named_in
-from fleetagent.domain.facts import Facts, Launch, Refusal, Stop
+from fleetagent.domain.facts import PERSON, Facts, Launch, Refusal, Stop
 from fleetagent.domain.fleet import Fleet, Offer, Waiting
 from fleetagent.domain.guardrails import check_approved
 from fleetagent.domain.records import Lease
@@ -21,9 +21,6 @@ from fleetagent.errors import BadResource, Denied, TryLater
 from fleetagent.ports import Cluster, Ledger, Market
 
 log = logging.getLogger(__name__)
-
-PERSON = "person"
-"""Who wishes what was approved: limits on what the model may wish by itself do not hold it back."""
 
 
 class Approvals:
@@ -34,14 +31,17 @@ class Approvals:
         self._cluster = cluster
         self._now = now
 
-    async def approve(self, subject: Subject, value: str) -> bool:
-        """Free what waits, and call for the run that takes it up; False when nothing of it waits, and that was said."""
+    async def approve(self, subject: Subject, value: str, *, say_none_waits: bool) -> bool:
+        """Free what waits, and call for the run that takes it up; False when nothing of it waits.
+
+        `say_none_waits` says that too: for whoever remembers that the annotation was served, or it would be said again.
+        """
         ids, unread = named_in(subject.agent.said(Annotation.APPROVE) or "")
         answers, called = await self._ledger.approve(subject.record.id, ids, value, self._now())
         if new := [a for a in answers if a.is_new]:
             await self._say(subject, "Normal", "ActionApproved", f"{_names(new)}: checked once more, then done")
         approved = any(a.verdict is Verdict.APPROVED for a in answers)
-        if called or not approved:
+        if called or (say_none_waits and not approved):
             rest = [a for a in answers if a.verdict is not Verdict.APPROVED]
             await self._nothing_waits(subject, Annotation.APPROVE, rest, unread)
         return approved
@@ -91,11 +91,16 @@ async def take_up(desk: Desk) -> None:
     """Begin, or refuse, each action that a person approved. No model is asked."""
     approved = [action for action in desk.pulse.waiting if action.approved]
     for action in approved:
+        await desk.catch_up()
         try:
             refusal = await (_launch(desk, action) if action.kind == "launch" else _stop(desk, action))
         except Denied as gone:  # rejected, or begun, since we looked
             log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, action.name, gone)
             continue
+        except BadResource as error:
+            refusal = Refusal(error.reason, str(error))
+        except TryLater as error:  # whoever approved it hears of it now, not when a run has broken four times
+            refusal = Refusal("NotPossibleNow", str(error))
         if refusal is not None and await desk.services.ledger.refuse_approved(
             desk.run, action.action_id, refusal, desk.services.now()
         ):
@@ -113,21 +118,12 @@ async def _launch(desk: Desk, action: Waiting) -> Refusal | None:
 
 
 async def _buy(desk: Desk, action: Waiting, shown: Offer, market: Market) -> Refusal | None:
-    try:
-        offer = await market.offer(shown.offer_id, desk.subject.spec.fleet.vast.instance.disk_gb)
-    except TryLater as error:
-        return Refusal(NO_MARKET.code, f"{NO_MARKET.sentence}: {error}")
-    except BadResource as error:
-        return Refusal(error.reason, str(error))
-    try:
-        facts = await _facts(desk, action, offer)
-        facts = replace(facts, offers_shown={shown.offer_id: shown})
-        if refusal := check_approved(Launch(shown.offer_id, action.reason, PERSON), facts):
-            return refusal
-        if facts.offer_now is not None:
-            await rent(desk, market, facts.offer_now, _asked(action))
-    except BadResource as error:
-        return Refusal(error.reason, str(error))
+    offer = await market.offer(shown.offer_id, desk.subject.spec.fleet.vast.instance.disk_gb)
+    facts = replace(await _facts(desk, action, offer), offers_shown={shown.offer_id: shown})
+    if refusal := check_approved(Launch(shown.offer_id, action.reason, PERSON), facts):
+        return refusal
+    if facts.offer_now is not None:
+        await rent(desk, market, facts.offer_now, _asked(action))
     return None
 
 

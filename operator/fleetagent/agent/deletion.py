@@ -1,6 +1,7 @@
 """What happens to the machines when the resource goes: destroyed and seen to be gone, or retained on purpose."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ from fleetagent.agent.effects import Effects
 from fleetagent.agent.lease import kept
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.subject import Subject, label_prefix
-from fleetagent.domain.fleet import FleetUnknown, Phase
+from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
 from fleetagent.domain.records import AgentKey, Lease
 from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent, Metadata
+from fleetagent.domain.settlement import Change
 from fleetagent.errors import BadResource, LeaseLost, NotStorable, TryLater
 from fleetagent.ports import Agents, Cluster, Ledger, Worlds
 
@@ -90,6 +92,8 @@ class Deletion:
             if live:
                 words = f"nobody watches them any more, they bill: {names}"
                 await self._say(subject.agent.metadata, "MachinesAbandoned", words)
+                # else whoever has the name next could work with no other account than theirs, for ever
+                await self._ledger.settle(lease, [_given_up(i, self._now()) for i in live], self._now())
             return None
         try:
             market = await self._worlds.market(subject.agent)
@@ -121,6 +125,12 @@ class Deletion:
             return
         self._said[meta.uid] = (reason, now)
         await self._cluster.event(meta.namespace, meta.name, meta.uid, kind="Warning", reason=reason, message=message)
+
+
+def _given_up(instance: Instance, now: datetime) -> Change:
+    """The ledger holds it for live no more; should a list show it to an agent of this name, it is adopted."""
+    because = instance.failure or "abandoned with its resource"
+    return Change(replace(instance, phase=Phase.FAILED, phase_since=now, failure=because))
 
 
 def _way_out(names: str) -> str:

@@ -1,5 +1,6 @@
 """What one run has at hand while the model thinks: whom it is for, what was seen, what was shown, what was done."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,10 @@ from fleetagent.domain.fleet import Fleet, Offer
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.rates import with_history
 from fleetagent.domain.records import Pulse, Run
+from fleetagent.errors import BadResource, TryLater
 from fleetagent.ports import Cluster, Ledger, Market, Meter, Runs, Worlds
+
+log = logging.getLogger(__name__)
 
 FROM_STRANGERS = "from_strangers"
 """Where a tool's result says which of its fields hold words of hosts, the market or other sources: data, no more."""
@@ -87,10 +91,26 @@ class Desk:
         alias = name.strip().lower()
         return next((offer_id for offer_id, known in self.offer_aliases.items() if known == alias), name)
 
-    async def facts(self, offer_now: Offer | None, stop: str | None) -> Facts:
-        """Read the world again: an action is judged by what is true now, not by what the model saw."""
+    async def catch_up(self) -> None:
+        """Take the resource as it is by now, and the market that it names by now.
+
+        Each action begins so: a machine must be rented where the next look will search for it.
+        """
         self.subject = self.newest(self.subject)
-        self.seen, self.pulse = await self.services.observe(self.subject, self.run.lease, self.run.run_id)
+        self.market = await market_of(self.services.worlds, self.subject)
+
+    async def facts(self, offer_now: Offer | None, stop: str | None) -> Facts:
+        """Read the world again: an action is judged by what is true now, not by what the model saw.
+
+        The fleet is read from the very market that the action is about to use. An offer that was priced for another
+        disk, or by another market, than are asked for by now is none any more.
+        """
+        priced_for = self.subject.spec.fleet.vast
+        self.subject = self.newest(self.subject)
+        if self.subject.spec.fleet.vast != priced_for:
+            offer_now = None
+        run = self.run
+        self.seen, self.pulse = await self.services.observe(self.subject, run.lease, run.run_id, market=self.market)
         if offer_now is not None:  # with the same memory of rates as the plan's and the list's offers
             offer_now = with_history(offer_now, self.pulse.host_rates, self.pulse.kind_rates)
         return Facts(
@@ -120,3 +140,12 @@ class Desk:
             self.seen = replace(
                 self.seen, at=now, fleet=Fleet(await ledger.instances(agent_id), now, self.pulse.waiting)
             )
+
+
+async def market_of(worlds: Worlds, subject: Subject) -> Market | None:
+    """None when the market cannot be named at all; the observation says why."""
+    try:
+        return await worlds.market(subject.agent)
+    except (BadResource, TryLater) as error:
+        log.warning("%s: %s", subject.key, error)
+        return None

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MIN_RATE = "MIN_RATE"
 MOST_ONE_BY_ONE = 5
 """Machines that a single look asks for one after another: the market takes a call every few seconds."""
+MOST_TURNS = 10_000
+"""So many machines are remembered as asked for by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Effects:
         self._agents = agents
         self._ledger = ledger
         self._now = now
+        self._turns: dict[str, int] = {}
 
     async def launch(self, run: Run, market: Market, wanted: Wanted) -> Effect:
         """Rent one machine, once. `LeaseLost` before anything has begun."""
@@ -148,10 +151,19 @@ class Effects:
             together = first[start : start + DESTROYED_TOGETHER]
             if len(together) == 1 or not await self._destroy_together(lease, market, together):
                 singly += together
-        for instance in singly[:MOST_ONE_BY_ONE]:
+        for instance in self._longest_not_asked_for(singly)[:MOST_ONE_BY_ONE]:
             effect = await self.destroy(lease, market, instance)
             if not effect.happened:
                 log.warning("machine %s: %s", effect.instance_id, effect.words)
+
+    def _longest_not_asked_for(self, instances: Sequence[Instance]) -> list[Instance]:
+        """A few that the market never takes must not keep the others from being asked for."""
+        in_turn = sorted(instances, key=lambda instance: self._turns.get(instance.label, 0))
+        if len(self._turns) > MOST_TURNS:
+            self._turns.clear()  # nothing but an order is lost
+        last = max(self._turns.values(), default=0)
+        self._turns |= {i.label: last + place for place, i in enumerate(in_turn[:MOST_ONE_BY_ONE], start=1)}
+        return in_turn
 
     async def _destroy_together(self, lease: Lease, market: Market, instances: Sequence[Instance]) -> bool:
         """Whether the market took it; a complete list shows later what came of it."""

@@ -33,6 +33,13 @@ def budget_used_up(subject: Subject, pulse: Pulse) -> Trouble | None:
     return Trouble(Outcome.FAILED, TOKENS_USED_UP, sentence)
 
 
+def no_decision(ending: Ending, pulse: Pulse) -> Trouble | None:
+    """A run that was ended without an answer and did nothing: for who stands in for the model, as good as a failure."""
+    if ending.done or pulse.launches_this_run or pulse.stops_this_run:
+        return None
+    return Trouble(Outcome.NO_PROGRESS, Outcome.NO_PROGRESS, ending.because or "")
+
+
 def outcome_of(ending: Ending, actions: tuple[Action, ...]) -> Outcome:
     """How a run ended that had no trouble: by its end and by the ledger."""
     states = {a.state for a in actions}

@@ -66,6 +66,7 @@ class Keeper:
         self._lease: Lease | None = None
         self._looked_at: datetime | None = None
         self._sampled_at: datetime | None = None
+        self._broke_at: datetime | None = None
         self._untold = False  # a run has ended and the status does not say so yet
         self._highest_run_id = 0  # a floor of our own, should database and status both be set back
         self._task: asyncio.Task[None] | None = None
@@ -170,9 +171,10 @@ class Keeper:
                 wakes=wakes,
                 debounce=subject.spec.schedule.debounce,
             )
-        if what and self._untold:
-            await self._tell(subject, lease, wakes, what.look_again_at)
-        if what:
+        rests_until = self._rests_until()
+        if what and rests_until is None:
+            if self._untold:
+                await self._tell(subject, lease, wakes, what.look_again_at)
             await self._start(subject, lease)
             return None
         if self._looked_at is None or self._k.now() - self._looked_at >= self._k.look_every:
@@ -181,7 +183,14 @@ class Keeper:
         await self._k.prune(self.key, lease, subject.spec.retention, busy=lambda: self._busy(what.look_again_at))
         await self._k.agents.release(lease)
         self._lease = None
-        return what.look_again_at
+        return min((at for at in (what.look_again_at, rests_until) if at is not None), default=None)
+
+    def _rests_until(self) -> datetime | None:
+        """A run that broke is begun again after a pause: else what called for it would be given up within a second."""
+        now, broke_at = self._k.now(), self._broke_at
+        if broke_at is None or not broke_at <= now < broke_at + self._k.retry_after:
+            return None
+        return broke_at + self._k.retry_after
 
     async def _subject(self) -> Subject:
         agent = FleetAgent.stored(self._body)
@@ -276,6 +285,7 @@ class Keeper:
         if run.cancelled():
             return
         error = run.exception()
+        self._broke_at = self._k.now() if error is not None else None
         if isinstance(error, FleetAgentError):
             log.warning("%s: the run ended early: %s", self.key, error)
         elif error is not None:

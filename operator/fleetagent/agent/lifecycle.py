@@ -54,6 +54,7 @@ class Lifecycle:
         self._now = now
         self._limits = limits
         self._alarms = Alarms(runs, now)
+        self._accounts: dict[int, tuple[int, str]] = {}
 
     async def look(self, subject: Subject, lease: Lease, market: Market) -> Look:
         """The fleet as a complete listing and the ledger agree, or why it is unknown; and how long the money lasts."""
@@ -106,16 +107,15 @@ class Lifecycle:
         now, prefix = self._now(), subject.label_prefix
         out_of_credit = runway.credit_usd is not None and runway.credit_usd <= 0
         limits = replace(self._limits, phases=_time_limits(subject), out_of_credit=out_of_credit)
-        compare = partial(settle, known, listed, now, label_prefix=prefix, rises=rises)
-        settled = compare(limits)
+        compare = partial(settle, known, now=now, label_prefix=prefix, rises=rises)
+        settled = compare(listed, limits=limits)
         if settled.ask:
             gone, there = await _ask_each(market, settled.ask)
             listed = await _listed_again(market, listed) if there else listed
-            compare = partial(settle, known, listed, now, label_prefix=prefix, rises=rises)
             compare = partial(compare, said_gone=gone, said_there=there)
-            settled = compare(limits)
+            settled = compare(listed, limits=limits)
         if any(c.adopted for c in settled.changes):
-            settled = compare(await self._limits_of_launches(subject, limits))
+            settled = compare(listed, limits=await self._limits_of_launches(subject, limits))
         return settled
 
     async def _limits_of_launches(self, subject: Subject, limits: SettleLimits) -> SettleLimits:
@@ -131,19 +131,23 @@ class Lifecycle:
         )
 
     async def _same_account(self, subject: Subject, lease: Lease, account: str, known: tuple[Instance, ...]) -> None:
-        """Machines belong to one account: another one's list says nothing about them. Without machines any will do."""
-        before = subject.record.account_id
-        if account == before:
-            return
-        if before is None or not known:
+        """Machines belong to one account: another one's list says nothing about them. Without machines any will do.
+
+        Within a lease, as within a run, the last look knows the account better than the row that the run began with.
+        """
+        token, before = self._accounts.get(lease.agent_id, (None, None))
+        if token != lease.token:
+            before = subject.record.account_id
+        if account != before and before is not None and known:
+            raise BadResource(
+                "FleetKnown",
+                "AccountChanged",
+                f"the API key belongs to account {account}, this agent's machines to {before}: "
+                "put the old account's key back until they are gone",
+            )
+        if account != before:
             await self._agents.remember_account(lease, account, instead_of=before)
-            return
-        raise BadResource(
-            "FleetKnown",
-            "AccountChanged",
-            f"the API key belongs to account {account}, this agent's machines to {subject.record.account_id}: "
-            "put the old account's key back until they are gone",
-        )
+        self._accounts[lease.agent_id] = lease.token, account
 
     async def _write(self, subject: Subject, lease: Lease, settled: Settlement) -> None:
         """Bills go on even when nothing changed."""

@@ -15,7 +15,7 @@ from fleetagent.domain.money import over_budget
 from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Lease, Pulse
 from fleetagent.errors import BadResource, FleetAgentError, TryLater
-from fleetagent.ports import Cluster, Ledger, Runs, Worlds
+from fleetagent.ports import Cluster, Ledger, Market, Runs, Worlds
 
 OVER_BUDGET = "OverBudget"
 STOP_LIFE = timedelta(seconds=10)
@@ -35,10 +35,12 @@ class Observe:
         self._ledger = ledger
         self._now = now
 
-    async def __call__(self, subject: Subject, lease: Lease, run_id: int = 0) -> tuple[Observation, Pulse]:
-        """Fleet and demand side by side, then the ledger's counts."""
+    async def __call__(
+        self, subject: Subject, lease: Lease, run_id: int = 0, *, market: Market | None = None
+    ) -> tuple[Observation, Pulse]:
+        """Fleet and demand side by side, then the ledger's counts; `market` where something is about to be done."""
         look, demand, problem = await asyncio.gather(
-            self.fleet(subject, lease), self.demand(subject), self.launch_problem(subject)
+            self.fleet(subject, lease, market), self.demand(subject), self.launch_problem(subject)
         )
         now = self._now()
         pulse = await self._ledger.pulse(subject.record.id, run_id, now)
@@ -64,10 +66,10 @@ class Observe:
         )
         return seen, pulse
 
-    async def fleet(self, subject: Subject, lease: Lease) -> Look:
-        """One look at the market, by way of the lifecycle."""
+    async def fleet(self, subject: Subject, lease: Lease, market: Market | None = None) -> Look:
+        """One look at the market, by way of the lifecycle; at the one that the resource names unless told otherwise."""
         try:
-            market = await self._worlds.market(subject.agent)
+            market = market or await self._worlds.market(subject.agent)
         except (BadResource, TryLater) as error:
             return Look(await self._lifecycle.unknown(subject, str(error), reason=reason_in(error, "FleetUnknown")))
         return await self._lifecycle.look(subject, lease, market)

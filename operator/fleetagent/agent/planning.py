@@ -34,6 +34,7 @@ async def offers_for(desk: Desk) -> list[Offer]:
 
 async def planned(desk: Desk, by: str) -> Plan:
     """The plan on fresh facts; its offers may be named from now on."""
+    await desk.catch_up()
     facts = await desk.facts(None, None)
     short = facts.target is not None and facts.capacity is not None and not facts.target.met_by(facts.capacity)
     offers = await offers_for(desk) if short and no_room(Launch("", "", by), facts) is None else []

@@ -81,7 +81,8 @@ class Served:
     async def persist(self, subject: Subject, waiting: tuple[Pending, ...]) -> bool:
         """Write down what people said and is not there yet: words, approvals, requests; whether there was any.
 
-        A rejection is obeyed at once, and remembered as served by `refuse_the_rest`.
+        A rejection is obeyed at once, and remembered as served by `refuse_the_rest`; so is an approval of what does not
+        wait, which is answered there.
         """
         wrote = False
         known = {(p.kind, p.value) for p in waiting}
@@ -109,7 +110,7 @@ class Served:
             await self._approvals.reject(subject)
         value = unserved(subject, "approve")
         if value is not None and (Trigger.APPROVAL, f"approve:{value}") not in known:
-            wrote |= await self._approvals.approve(subject, value)
+            wrote |= await self._approvals.approve(subject, value, say_none_waits=False)
         value = unserved(subject, "request")
         if value is not None and (Trigger.REQUEST, value) not in known:
             wrote |= await self._runs.persist(agent_id, Trigger.REQUEST, value)
@@ -131,7 +132,7 @@ class Served:
             await self._approvals.reject_and_answer(subject)
             handled["reject"] = value
         value = unserved(subject, "approve")
-        if value is not None and not await self._approvals.approve(subject, value):
+        if value is not None and not await self._approvals.approve(subject, value, say_none_waits=True):
             handled["approve"] = value
         message = subject.agent.said(Annotation.MESSAGE)
         if (value := unserved(subject, "message")) is not None and message is not None and not clean(message).strip():

@@ -18,6 +18,7 @@ from fleetagent.domain.arguments import compact
 from fleetagent.domain.capacity import capacity, offer_rate, usd_per_proof
 from fleetagent.domain.declared import as_declared, names, unknown_names
 from fleetagent.domain.demand import DemandUnknown
+from fleetagent.domain.facts import MODEL
 from fleetagent.domain.fleet import FleetUnknown, Offer
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.money import dollars
@@ -179,12 +180,12 @@ async def plan_capacity(desk: Desk, _: Nothing, __: str) -> JsonObject:
 
 async def launch_instance(desk: Desk, arguments: LaunchArguments, call_id: str) -> JsonObject:
     """Rent one machine, if every guardrail lets it pass."""
-    return await launch(desk, desk.offer_named(arguments.offer_id), clean(arguments.reason, 500), call_id, by="model")
+    return await launch(desk, desk.offer_named(arguments.offer_id), clean(arguments.reason, 500), call_id, by=MODEL)
 
 
 async def stop_instance(desk: Desk, arguments: StopArguments, call_id: str) -> JsonObject:
     """Destroy one machine, if every guardrail lets it pass."""
-    return await stop(desk, arguments.instance_id, clean(arguments.reason, 500), call_id, by="model")
+    return await stop(desk, arguments.instance_id, clean(arguments.reason, 500), call_id, by=MODEL)
 
 
 async def schedule_next_check(desk: Desk, arguments: CheckArguments, _: str) -> JsonObject:

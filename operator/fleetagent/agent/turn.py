@@ -13,8 +13,16 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.compact import REMEDY
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.controller import stand_in
-from fleetagent.agent.desk import Desk, Services
-from fleetagent.agent.judgement import Trouble, budget_used_up, is_quiet, outcome_of, summary_of, world_changed
+from fleetagent.agent.desk import Desk, Services, market_of
+from fleetagent.agent.judgement import (
+    Trouble,
+    budget_used_up,
+    is_quiet,
+    no_decision,
+    outcome_of,
+    summary_of,
+    world_changed,
+)
 from fleetagent.agent.lease import kept
 from fleetagent.agent.loop import Ending, Loop
 from fleetagent.agent.skip import looks, nothing_new
@@ -35,7 +43,7 @@ from fleetagent.errors import (
     PromptTooLong,
     TryLater,
 )
-from fleetagent.ports import Agents, Ledger, Market, Model, Runs, Worlds
+from fleetagent.ports import Agents, Ledger, Model, Runs, Worlds
 
 log = logging.getLogger(__name__)
 
@@ -111,8 +119,9 @@ class Turn:
             raise
 
     async def _go(self, subject: Subject, run: Run, newest: Callable[[Subject], Subject]) -> Ended:
-        seen, pulse = await self._services.observe(subject, run.lease, run.run_id)
-        desk = Desk(subject, run, self._services, seen, pulse, await self._market(subject), newest)
+        market = await market_of(self._worlds, subject)
+        seen, pulse = await self._services.observe(subject, run.lease, run.run_id, market=market)
+        desk = Desk(subject, run, self._services, seen, pulse, market, newest)
         if Trigger.APPROVAL in run.calls.kinds:
             await take_up(desk)
         if run.calls.kinds == (Trigger.APPROVAL,):
@@ -125,16 +134,7 @@ class Turn:
         ending = Ending(done=False)
         if trouble is None:
             ending, trouble = await self._converse(desk, transcript)
-        instead = await stand_in(desk, trouble)
-        return await self._conclude(desk, transcript, ending, trouble, instead)
-
-    async def _market(self, subject: Subject) -> Market | None:
-        """None when the market cannot be named at all; the observation says why."""
-        try:
-            return await self._worlds.market(subject.agent)
-        except (BadResource, TryLater) as error:
-            log.warning("%s: %s", subject.key, error)
-            return None
+        return await self._conclude(desk, transcript, ending, trouble)
 
     async def _taken_up(self, run: Run) -> Conclusion:
         """A run that took approvals up and nothing else; the agent is told of it in the next one."""
@@ -175,10 +175,10 @@ class Turn:
         except TryLater as error:
             raise ModelFailed(UNAVAILABLE, str(error)) from error
 
-    async def _conclude(
-        self, desk: Desk, transcript: Transcript, ending: Ending, trouble: Trouble | None, instead: str | None
-    ) -> Ended:
+    async def _conclude(self, desk: Desk, transcript: Transcript, ending: Ending, trouble: Trouble | None) -> Ended:
         run, spent = desk.run, transcript.spent
+        undecided = trouble or no_decision(ending, desk.pulse)
+        instead = await stand_in(desk, undecided)
         actions = await self._ledger.actions(run.agent_id, run.run_id)
         outcome = trouble.outcome if trouble else outcome_of(ending, actions)
         quiet = trouble is None and ending.done and is_quiet(desk, actions)
@@ -208,7 +208,7 @@ class Turn:
                 tokens_cached=spent.tokens_cached,
                 usd=spent.usd,
                 fingerprint=await looks(desk) if quiet else None,
-                model_failed=None if trouble is not None and not trouble.is_models else trouble is not None,
+                model_failed=None if undecided is not None and not undecided.is_models else undecided is not None,
                 next_prompt_tokens=transcript.next_projected(without_mine=quiet),
                 reason=trouble.reason if trouble else None,
                 told=desk.told,

@@ -192,5 +192,5 @@ def build(
         renew_every=settings.lease / 3,
     )
     triggers = Triggers(keeping, deletion)
-    workers = WorkerEndpoint(PostgresWorkers(database), triggers, now)
+    workers = WorkerEndpoint(PostgresWorkers(database, outside.steady), triggers, now, outside.steady)
     return Built(triggers, workers, database, http, worlds, metrics)

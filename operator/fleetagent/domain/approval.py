@@ -43,6 +43,7 @@ class Verdict(StrEnum):
     NOT_OURS = "not this agent's"
     NEVER_WAITED = "never waited for approval"
     DONE = "already done"
+    FAILED = "already tried, and failed"
     REFUSED = "already refused"
 
 

@@ -13,6 +13,10 @@ from fleetagent.domain.resource import FleetAgentSpec
 MODEL = "model"
 CONTROLLER = "controller"
 """Who decides while the model cannot, where the spec says so."""
+PERSON = "person"
+"""Who wishes what was approved: limits on what the model may wish by itself do not hold it back."""
+LIFECYCLE = "lifecycle"
+"""Code that ends what must end; it asks no rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ LAST_RATES = 5
 """How many of a host's benchmarks say what to expect of it: hosts change."""
 RATE_LIFE = timedelta(days=30)
 """After that without a benchmark a host's old ones tell nothing of it any more."""
+KIND_LIFE = timedelta(days=3)
+"""After that a benchmark speaks for its own host alone: of a kind that nobody rents for it, none would ever be measured
+again, and a bad image or a few bad hosts would keep it out for as long as hosts are remembered."""
 HOSTS_ALIKE = 3
 """Measured hosts of a kind that it takes to speak for others: with fewer, one odd host would."""
 

@@ -14,7 +14,7 @@ from fleetagent.domain.account import PriceRise
 from fleetagent.domain.fleet import LIVE, Fleet, FleetUnknown, Instance, MarketStatus, Phase, Rented
 from fleetagent.domain.labels import is_ours
 from fleetagent.domain.newcomers import newcomers
-from fleetagent.domain.settlement import Change, Doomed, SettleLimits, Settlement
+from fleetagent.domain.settlement import NEVER_APPEARED, Change, Doomed, SettleLimits, Settlement
 from fleetagent.domain.text import neutral
 from fleetagent.domain.tidings import dearer, tidings
 
@@ -115,7 +115,7 @@ def _absent(
 ) -> Change:
     if old.phase is Phase.STOPPING:
         return _stopping(old, now, limits)
-    seen = replace(old, absent_count=old.absent_count + 1, absent_since=old.absent_since or now)
+    seen = _missed(old, now)
     if old.provider_id is None:
         return _never_seen(seen, now, limits)
     if old.provider_id in said_there:
@@ -128,11 +128,15 @@ def _stopping(old: Instance, now: datetime, limits: SettleLimits) -> Change:
     if old.destroy_asked_at is None:
         if not _is_unseen(old):
             return Change(old)
-        seen = replace(old, absent_count=old.absent_count + 1, absent_since=old.absent_since or now)
+        seen = _missed(old, now)
         never = _is_never(seen, now, limits)
         return Change(_moved(seen, Phase.GONE, now) if never else seen, never_appeared=never)
-    on_its_way = _is_unseen(old) and now - old.requested_at < limits.read_lag
-    return Change(old if on_its_way else _moved(old, Phase.GONE, now))
+    return Change(old if _is_on_its_way(old, now, limits) else _moved(old, Phase.GONE, now))
+
+
+def _missed(old: Instance, now: datetime) -> Instance:
+    """One more list lacks it. A moment that has not come yet, of a clock that was set back, would hold for days."""
+    return replace(old, absent_count=old.absent_count + 1, absent_since=min(old.absent_since or now, now))
 
 
 def _is_never(seen: Instance, now: datetime, limits: SettleLimits) -> bool:
@@ -145,13 +149,13 @@ def _never_seen(seen: Instance, now: datetime, limits: SettleLimits) -> Change:
     """An intent of which the market knows nothing: given up after several complete lists over the settling time."""
     if not _is_never(seen, now, limits):
         return Change(seen)
-    gone = _moved(replace(seen, failure="never appeared on the market"), Phase.FAILED, now)
+    gone = _moved(replace(seen, failure=NEVER_APPEARED), Phase.FAILED, now)
     return Change(gone, f"launch {seen.label} never appeared: given up", never_appeared=True)
 
 
 def _said_gone(seen: Instance, now: datetime, limits: SettleLimits) -> Change:
     """The market, asked for this one machine, says that there is none: believed the second time."""
-    if seen.confirmed_gone_at is None:
+    if seen.confirmed_gone_at is None or seen.confirmed_gone_at > now:
         return Change(replace(seen, confirmed_gone_at=now))
     if now - seen.confirmed_gone_at < limits.confirm_gone:
         return Change(seen)
@@ -161,15 +165,20 @@ def _said_gone(seen: Instance, now: datetime, limits: SettleLimits) -> Change:
 
 def _may_lag(old: Instance, now: datetime, limits: SettleLimits) -> bool:
     """Reads lag behind creates: a machine that no list has shown yet is on its way, for a while."""
-    return old.phase is Phase.STOPPING or (_is_unseen(old) and now - old.requested_at < limits.read_lag)
+    return old.phase is Phase.STOPPING or _is_on_its_way(old, now, limits)
+
+
+def _is_on_its_way(old: Instance, now: datetime, limits: SettleLimits) -> bool:
+    return _is_unseen(old) and abs(now - old.requested_at) < limits.read_lag
 
 
 def _ask_to_destroy(old: Instance, now: datetime) -> bool:
-    return old.destroy_asked_at is None or now - old.destroy_asked_at > ASK_AGAIN
+    return old.destroy_asked_at is None or abs(now - old.destroy_asked_at) > ASK_AGAIN
 
 
 def _present(old: Instance, rented: Rented, now: datetime, rises: Mapping[str, PriceRise] | None) -> Change:
     phase = Phase.LOADING if old.phase is Phase.REQUESTED else old.phase
+    moved = old if phase is old.phase else _moved(old, phase, now)
     seen = {
         "provider_id": rented.provider_id,
         "market_status": rented.status,
@@ -177,8 +186,9 @@ def _present(old: Instance, rented: Rented, now: datetime, rises: Mapping[str, P
         "absent_count": 0,
         "absent_since": None,
         "confirmed_gone_at": None,
+        "phase_since": min(moved.phase_since, now),  # a clock that was set back must not prolong a phase by days
     }
-    new = _with(old if phase is old.phase else _moved(old, phase, now), seen)
+    new = _with(moved, seen)
     if phase is Phase.STOPPING:
         return Change(new)  # whatever else is to be seen of it is no news
     told, news = tidings(old, new, rented, now, rises)
@@ -202,7 +212,8 @@ def _must_end(old: Instance, instance: Instance, rented: Rented, now: datetime, 
 def _unusable(old: Instance, instance: Instance, rented: Rented) -> str | None:
     if rented.status is MarketStatus.STOPPED:
         return f"stopped by the market or its host while {instance.phase}: {neutral(rented.status_message, 120)}"
-    known = bool(rented.gpu_name) and rented.num_gpus > 0
+    known = all((rented.gpu_name, rented.num_gpus, instance.gpu_name, instance.num_gpus))
+    known = known and instance.measured_rate is None  # what was measured is judged by that: a market may rename a GPU
     if known and (rented.gpu_name != instance.gpu_name or rented.num_gpus != instance.num_gpus):
         return f"it is {rented.num_gpus}x {neutral(rented.gpu_name, 40)}, not what was ordered"
     first_price = old.told.usd_per_hour is None and rented.usd_per_hour is not None

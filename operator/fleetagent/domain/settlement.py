@@ -9,6 +9,9 @@ from fleetagent.domain.fleet import Fleet, FleetUnknown, Instance, Phase, Rented
 
 READ_LAG = timedelta(minutes=2)
 
+NEVER_APPEARED = "never appeared on the market"
+"""How a launch failed of which no list ever showed a machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class SettleLimits:

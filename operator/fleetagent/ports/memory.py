@@ -104,7 +104,10 @@ class Runs(Protocol):
         """Cancel a pending wake of this agent."""
 
     async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
-        """Open an alert; None when one of this code is known already, or an open one of the model with this message."""
+        """Open an alert; None when one of this code is known already, or an open one of the model with this message.
+
+        What is known already has these words from then on, and is not told again.
+        """
 
     async def tell_alerts(self, lease: Lease) -> tuple[Alert, ...]:
         """Alerts that nobody was told of yet, oldest first; they count as told from now on."""
@@ -244,7 +247,8 @@ class Ledger(Approvals, Protocol):
         """Apply what a look at the market showed, bill the time that passed, persist what is news of it as Events.
 
         The doomed are `stopping` from now on, as after `intend_stop`, and hosts that failed are left out for a while
-        that grows with each failure.
+        that grows with each failure. A machine is written whole or not at all; of very many, some may be written when
+        it fails, and the next look goes on from there.
         """
 
     async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:

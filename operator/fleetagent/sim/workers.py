@@ -42,8 +42,6 @@ class Worker:
     parameters_s: float
     benchmark_s: float
     sleep: Callable[[float], Awaitable[None]]
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Between two tries of one report, in seconds of the wall clock: it protects a real server."""
     log: WorkerLog = field(default_factory=WorkerLog)
     repeats: bool = False
     """Say everything twice, as a worker does that has lost the first answer."""
@@ -98,7 +96,7 @@ class Worker:
                 self.log.last_error = f"{call}: {response.status_code} {response.text[:200]}"
                 if response.status_code != 429 and response.status_code < 500:
                     raise WorkerRefusedError(self.log.last_error)
-            await self.pause(pause_s)
+            await asyncio.sleep(pause_s)  # by the wall clock, however fast the market's: it protects a real server
             pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
 
 

@@ -9,6 +9,7 @@ import psycopg
 
 from fleetagent.domain.capacity import usd_per_proof
 from fleetagent.domain.resource import FleetAgent
+from support.asking import spoken
 from support.crash.scenes import DUE, LATER, Scene
 from support.engine import StoredCluster, a_body, an_engine
 from support.manifests import Json
@@ -31,7 +32,7 @@ def prepared(scene: Scene, template: str, url: str, market: Market, model: Model
     offers = asyncio.run(_adopted(scene, url, market, model))
     _execute(url, _machines_before(scene))
     if scene.waits and scene.rounds is not None:
-        model.put("script", script(scene.rounds(ids, offers)))
+        model.put("script", spoken(scene.rounds(ids, offers)))
         asyncio.run(_wished(scene, url, market, model))
     _execute(url, _calls_before(scene))
     return Prepared(scene, template, ids, offers)
@@ -40,12 +41,6 @@ def prepared(scene: Scene, template: str, url: str, market: Market, model: Model
 def rented(scene: Scene, market: Market) -> dict[str, str]:
     """The scene's machines on this market, by their words."""
     return {machine.word: str(market.post("machines", machine.order)["id"]) for machine in scene.machines}
-
-
-def script(rounds: list[list[Json]]) -> list[Json]:
-    """What the model says in its next run."""
-    said = [{"calls": calls} for calls in rounds]
-    return [*said, {"reply": {"content": 'Done.\n{"action": true, "state_changed": true}'}}]
 
 
 def _execute(url: str, statements: Iterable[str]) -> None:

@@ -18,7 +18,8 @@ from typing import Any, Self
 import psycopg
 
 from fleetagent.dev.postgres import EmbeddedPostgres
-from support.crash.before import Prepared, prepared, rented, script
+from support.asking import spoken
+from support.crash.before import Prepared, prepared, rented
 from support.crash.books import Books, faults_in
 from support.crash.scenes import Scene
 from support.servers import Model, a_market, a_model
@@ -157,7 +158,7 @@ class Matrix:
             with a_market(moving=False) as market:
                 assert rented(scene, market) == world.ids
                 if scene.rounds is not None and not scene.waits:
-                    hand.model.put("script", script(scene.rounds(world.ids, world.offers)))
+                    hand.model.put("script", spoken(scene.rounds(world.ids, world.offers)))
                 job = {"scene": scene.name, "database": url, "market": market.base_url, "folder": str(folder)}
                 code = hand.do("be_killed", point=point, **job)
                 hand.model.put("script", [])

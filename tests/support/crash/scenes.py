@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetagent.sim.marketplace import MarketplaceConfig
+from support.asking import LOOK, launch, stop
 from support.engine import NOBODY, Engine, prefix_of
 from support.manifests import Json, merged
 
@@ -90,9 +91,9 @@ async def deleted(engine: Engine) -> None:
 def launch_stop_and_wake(ids: Mapping[str, str], offers: list[str]) -> list[list[Json]]:
     """Below target: one machine is launched, a second is refused, a weak one is stopped, a wake is asked for."""
     return [
-        [{"name": "get_offers", "arguments": {}}],
-        [{"name": "launch_instance", "arguments": {"offer_id": offer, "reason": "more"}} for offer in offers[:2]],
-        [{"name": "stop_instance", "arguments": {"instance_id": ids["weak"], "reason": "weak"}}],
+        [LOOK],
+        [launch(offer, "more") for offer in offers[:2]],
+        [stop(ids["weak"], "weak")],
         [
             {"name": "schedule_next_check", "arguments": {"minutes": 5, "reason": ASKED}},
             {"name": "raise_alert", "arguments": {"severity": "info", "message": "a machine is on its way"}},
@@ -102,15 +103,12 @@ def launch_stop_and_wake(ids: Mapping[str, str], offers: list[str]) -> list[list
 
 def launch_one(_: Mapping[str, str], offers: list[str]) -> list[list[Json]]:
     """The first offer, as it was shown."""
-    return [
-        [{"name": "get_offers", "arguments": {}}],
-        [{"name": "launch_instance", "arguments": {"offer_id": offers[0], "reason": "more"}}],
-    ]
+    return [[LOOK], [launch(offers[0], "more")]]
 
 
 def stop_one(ids: Mapping[str, str], _: list[str]) -> list[list[Json]]:
     """The one that is not needed."""
-    return [[{"name": "stop_instance", "arguments": {"instance_id": ids["fair"], "reason": "not needed"}}]]
+    return [[stop(ids["fair"], "not needed")]]
 
 
 def launch_and_wake(ids: Mapping[str, str], offers: list[str]) -> list[list[Json]]:

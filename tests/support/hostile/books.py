@@ -14,9 +14,10 @@ from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, Phase
 from fleetagent.domain.hosts import failures_left, left_out_for
 from fleetagent.domain.money import usd_between
-from fleetagent.domain.rates import RATE_LIFE, rate_of_host, rates_of_kinds
+from fleetagent.domain.rates import KIND_LIFE, RATE_LIFE, rate_of_host, rates_of_kinds
 from fleetagent.domain.records import EFFECTS, ActionState, LaunchIntent, Lease, Pulse, Run
 from fleetagent.domain.settle import Change, Doomed
+from fleetagent.domain.settlement import NEVER_APPEARED
 from fleetagent.errors import Denied
 from support.hostile.diary import Diary
 from support.hostile.rows import Book, Deed, Host, Row
@@ -56,12 +57,12 @@ class Books(Diary):
                 str(d.args["offer_id"])
                 for d in book.deeds
                 if d.state is ActionState.FAILED
-                and d.error.startswith("OfferGone")
+                and (d.error.startswith("OfferGone") or d.error == NEVER_APPEARED)
                 and d.at > now - DENIED_FOR
                 and "offer_id" in d.args
             ),
             host_rates={key: rate for key, _, rate in known},
-            kind_rates=rates_of_kinds(known),
+            kind_rates=rates_of_kinds(k for k in known if (book.hosts[k[0]].measured_at or now) > now - KIND_LIFE),
             open_alerts=len(book.alerts),
             waiting=waiting,
         )
@@ -196,6 +197,7 @@ class Books(Diary):
             confirmed_gone_at=new.confirmed_gone_at,
             failure=old.failure or new.failure,
             told=new.told,
+            phase_since=min(old.phase_since, now),
         )
         ended = new.phase in {Phase.GONE, Phase.FAILED}
         if (ended and old.phase is not new.phase) or (new.phase is Phase.LOADING and old.phase is Phase.REQUESTED):

@@ -25,6 +25,8 @@ from support.vast import Time, a_market, a_pacer, always, failing, markets_on
         ("Infinity", None),
         (float("nan"), None),
         (1e300, None),
+        ("1e1000000", None),
+        ("-1e1000000", None),
         (True, None),
         ([], None),
         ({"usd": 5}, None),
@@ -73,6 +75,7 @@ async def test_a_price_that_a_host_asks_for_is_read_by_the_hour() -> None:
         ({"new_gpu_costpersec": 0.00005}, None),
         ({"contract_id": None}, None),
         ({"new_gpu_costpersec": "NaN"}, None),
+        ({"new_gpu_costpersec": "1e1000000"}, None),
         (
             {
                 "new_gpu_costpersec": None,

@@ -155,3 +155,19 @@ async def test_a_list_that_cannot_be_read_is_asked_for_again_by_the_next() -> No
         await client.machines()
 
     assert await client.machines() == ()
+
+
+async def test_a_list_that_lacks_what_the_market_says_is_there_is_told_to_nobody_later() -> None:
+    """A gap of one call would else last as long as the list is shared."""
+    pages = iter([a_page(), a_page(a_machine_row(1))])
+    market = Recorded(
+        lambda request: httpx.Response(
+            200, json={"instances": a_machine_row(1)} if request.url.path.endswith("/1/") else next(pages)
+        )
+    )
+    markets = markets_on(market, pacer=a_pacer(Time(), EVERY_1_1_S))
+    client = markets.market(api_key="k", base_url="http://m", worker_url_env="U")
+
+    assert await client.machines() == ()
+    assert await client.machine("1") is not None
+    assert [m.provider_id for m in await client.machines()] == ["1"]

@@ -101,6 +101,9 @@ def a_desk(told: Facts, books: Books, cluster: QuietCluster, metrics: Metrics) -
     async def found(*_: Any) -> Facts:
         return told
 
+    async def nothing_new() -> None:
+        """The resource is as it was when the run began."""
+
     agent = SimpleNamespace(metadata=SimpleNamespace(namespace="fleet", name="porep", uid="uid-1"))
     subject = SimpleNamespace(
         spec=told.spec, agent=agent, key=AgentKey("fleet", "porep"), record=SimpleNamespace(id=1), label_prefix="fa/x/"
@@ -111,6 +114,7 @@ def a_desk(told: Facts, books: Books, cluster: QuietCluster, metrics: Metrics) -
         market=AMarket(),
         offers_shown=dict(told.offers_shown),
         facts=found,
+        catch_up=nothing_new,
         services=SimpleNamespace(ledger=books, cluster=cluster, meter=metrics),
     )
 

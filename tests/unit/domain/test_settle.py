@@ -14,6 +14,7 @@ from support.fleets import NOW, PREFIX, ago, an_instance, as_listed
 LIMITS = SettleLimits(phases={Phase.LOADING: timedelta(minutes=15)})
 INTENT = an_instance(None, Phase.REQUESTED, requested_at=ago(minutes=6))
 PROVING = an_instance("1")
+LOADING = an_instance("1", Phase.LOADING, phase_since=ago(minutes=5))
 STOPPING = an_instance("1", Phase.STOPPING, destroy_asked_at=ago(seconds=5))
 
 
@@ -161,9 +162,9 @@ def test_a_stopped_machine_is_gone_once_the_market_was_told_and_lists_it_no_more
         (an_instance("1", Phase.LOADING, phase_since=ago(minutes=15, seconds=1)), {}, "longer than 15 min in phase"),
         (PROVING, {"status": MarketStatus.STOPPED}, "stopped by the market or its host"),
         (PROVING, {"status": MarketStatus.OFFLINE}, None),
-        (PROVING, {"gpu_name": "RTX 3060"}, "it is 1x RTX 3060, not what was ordered"),
-        (PROVING, {"gpu_name": "", "num_gpus": 1}, None),
-        (PROVING, {"gpu_name": "RTX 3060", "num_gpus": 0}, None),
+        (LOADING, {"gpu_name": "RTX 3060"}, "it is 1x RTX 3060, not what was ordered"),
+        (LOADING, {"gpu_name": "", "num_gpus": 1}, None),
+        (LOADING, {"gpu_name": "RTX 3060", "num_gpus": 0}, None),
         (PROVING, {"usd_per_hour": "5.00"}, None),
         (an_instance("1", Phase.REQUESTED, market_status=None), {"usd_per_hour": "0.535"}, None),
         (an_instance("1", Phase.REQUESTED, market_status=None), {"usd_per_hour": "0.536"}, "ordered at 0.5000"),
@@ -278,3 +279,15 @@ def test_what_was_stopped_before_anybody_saw_it_is_ended_when_it_appears() -> No
     found = settled([machine], [as_listed(machine)])
 
     assert [(i.provider_id, i.market_status) for i in found.destroy_again] == [("77", MarketStatus.RUNNING)]
+
+
+def test_a_machine_adopted_from_a_row_with_gaps_is_what_it_is_once_the_gaps_are_filled() -> None:
+    """Nobody ordered it as something else."""
+    adopted = an_instance("1", Phase.LOADING, gpu_name="", num_gpus=0, phase_since=ago(seconds=30))
+    row = as_listed(adopted, gpu_name="RTX 5090", num_gpus=1)
+
+    assert settled([adopted], [row]).doomed == ()
+
+
+def test_a_machine_that_was_measured_is_not_ended_when_the_market_renames_its_gpu() -> None:
+    assert settled([PROVING], [as_listed(PROVING, gpu_name="GeForce RTX 5090")]).doomed == ()

@@ -10,18 +10,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.tables import actions, agents
 from fleetagent.adapters.postgres.waiting import persist_trigger
-from fleetagent.adapters.postgres.wishes import waiting_of, wish_json
+from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, WAITS, waiting_of, wish_json
 from fleetagent.domain.approval import APPROVED_FOR, Answer, Verdict, Wish
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Waiting
 from fleetagent.domain.records import ActionState, Lease, Run
 from fleetagent.domain.schedule import Trigger
 
-WAITS = actions.c.state == ActionState.WAITING
 VERDICTS = {
     ActionState.REJECTED: Verdict.REJECTED,
     ActionState.EXPIRED: Verdict.EXPIRED,
     ActionState.REFUSED: Verdict.REFUSED,
+    ActionState.FAILED: Verdict.FAILED,
 }
 
 
@@ -96,13 +96,7 @@ class PostgresApprovals:
 
     async def expire(self, lease: Lease, now: datetime) -> tuple[Waiting, ...]:
         """See `ports.Approvals.expire`."""
-        over = (
-            actions.c.agent_id == lease.agent_id,
-            actions.c.expires_at.is_not(None),
-            actions.c.told_by_run.is_(None),
-            WAITS,
-            actions.c.expires_at <= now,
-        )
+        over = (actions.c.agent_id == lease.agent_id, OPEN_OR_UNTOLD, WAITS, actions.c.expires_at <= now)
         async with self._database.statements() as connection:  # nearly always there is none: no lock for that
             if (await connection.execute(sa.select(actions.c.id).where(*over).limit(1))).first() is None:
                 return ()

@@ -40,8 +40,9 @@ class Doorman:
                 return False
             if not self._may_look():
                 return None
-            self._looked_at = self._clock()
+            began_at = self._clock()
             self._known = await self._hashes()
+            self._looked_at = began_at  # not before: a look that failed says nothing about anybody
         return hashed in self._known
 
     def _may_look(self) -> bool:

@@ -111,6 +111,7 @@ async def write_change(connection: AsyncConnection, agent_id: int, change: Chang
         "confirmed_gone_at": new.confirmed_gone_at,
         "failure": sa.func.coalesce(instances.c.failure, new.failure),
         "told": _told_json(new.told),
+        "phase_since": sa.func.least(instances.c.phase_since, now),
     }
     mine = (instances.c.agent_id == agent_id, instances.c.label == new.label)
     await connection.execute(sa.update(instances).where(*mine).values(**seen))

@@ -5,8 +5,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleetagent.adapters.postgres.approvals import WAITS
 from fleetagent.adapters.postgres.tables import actions
+from fleetagent.adapters.postgres.wishes import WAITS
 from fleetagent.domain.records import ActionState, LaunchIntent, Run
 
 NOT_WAITING = "NotWaiting"

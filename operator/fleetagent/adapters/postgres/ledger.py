@@ -1,6 +1,6 @@
 """Actions before their effects, and the machines that they made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,13 +25,16 @@ from fleetagent.adapters.postgres.tables import actions, instances, samples
 from fleetagent.adapters.postgres.waiting import persist_trigger
 from fleetagent.adapters.postgres.wishes import wish_json
 from fleetagent.domain.approval import Wish
-from fleetagent.domain.facts import Refusal
+from fleetagent.domain.facts import LIFECYCLE, Refusal
 from fleetagent.domain.fleet import ENDED, Instance, Phase
 from fleetagent.domain.money import usd_between
 from fleetagent.domain.records import Action, ActionState, LaunchIntent, Lease, Pulse, Run
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.settle import Change, Doomed
 from fleetagent.errors import Denied
+
+SETTLED_TOGETHER = 50
+"""Machines in one transaction: that of a whole lost fleet would pass the time limit, and so would each later try."""
 
 
 class PostgresLedger(PostgresApprovals):
@@ -123,7 +126,7 @@ class PostgresLedger(PostgresApprovals):
             .values(
                 phase=Phase.STOPPING,
                 phase_since=now,
-                failure=sa.func.coalesce(instances.c.failure, reason if by == "lifecycle" else None),
+                failure=sa.func.coalesce(instances.c.failure, reason if by == LIFECYCLE else None),
                 timeline=instances.c.timeline.concat(
                     sa.cast([[Phase.STOPPING, now.isoformat()]], instances.c.timeline.type)
                 ),
@@ -222,23 +225,27 @@ class PostgresLedger(PostgresApprovals):
         self, lease: Lease, changes: Sequence[Change], now: datetime, doomed: Sequence[Doomed] = ()
     ) -> None:
         """See `ports.Ledger.settle`."""
-        async with self._database.owned(lease) as connection:
-            await bill_fleet(connection, lease.agent_id, now)
-            for change in changes:
-                await write_change(connection, lease.agent_id, change, now)
-                if change.never_appeared:
-                    await self._unbill(connection, lease.agent_id, change.instance, now)
-                if change.news is not None:
-                    value = f"{change.instance.label} {now.isoformat()}"
-                    await persist_trigger(connection, lease.agent_id, Trigger.EVENT, value, change.news)
-            for each in doomed:
-                await self._give_up(connection, lease.agent_id, each, now)
+        for changed, ending in _portions(changes, doomed):
+            async with self._database.owned(lease) as connection:
+                await bill_fleet(connection, lease.agent_id, now)  # for the same moment it bills once
+                for change in changed:
+                    await self._change(connection, lease.agent_id, change, now)
+                for each in ending:
+                    await self._give_up(connection, lease.agent_id, each, now)
+
+    async def _change(self, connection: AsyncConnection, agent_id: int, change: Change, now: datetime) -> None:
+        await write_change(connection, agent_id, change, now)
+        if change.never_appeared:
+            await self._unbill(connection, agent_id, change.instance, now)
+        if change.news is not None:
+            value = f"{change.instance.label} {now.isoformat()}"
+            await persist_trigger(connection, agent_id, Trigger.EVENT, value, change.news)
 
     async def _give_up(self, connection: AsyncConnection, agent_id: int, doomed: Doomed, now: datetime) -> None:
         instance = doomed.instance
         if doomed.host_failed:
             await exclude_host(connection, agent_id, instance, doomed.because, now)
-        why = {"by": "lifecycle", "reason": doomed.because, "intent_key": f"{agent_id}:lifecycle:{instance.label}"}
+        why = {"by": LIFECYCLE, "reason": doomed.because, "intent_key": f"{agent_id}:lifecycle:{instance.label}"}
         await self._stopping(connection, agent_id, 0, instance, now=now, **why)
         await persist_trigger(connection, agent_id, Trigger.EVENT, f"{instance.label} doomed", doomed.news)
 
@@ -255,3 +262,16 @@ class PostgresLedger(PostgresApprovals):
         async with self._database.statements() as connection:
             point = insert(samples).values(agent_id=agent_id, at=at, **figures)
             await connection.execute(point.on_conflict_do_nothing())
+
+
+def _portions(
+    changes: Sequence[Change], doomed: Sequence[Doomed]
+) -> Iterator[tuple[Sequence[Change], Sequence[Doomed]]]:
+    """A transaction's worth each, at least one; what is adopted to be ended is never written without its end."""
+    ends = {each.instance.label: each for each in doomed}
+    for start in range(0, max(1, len(changes)), SETTLED_TOGETHER):
+        changed = changes[start : start + SETTLED_TOGETHER]
+        yield changed, [ends.pop(c.instance.label) for c in changed if c.instance.label in ends]
+    rest = tuple(ends.values())
+    for start in range(0, len(rest), SETTLED_TOGETHER):
+        yield (), rest[start : start + SETTLED_TOGETHER]

@@ -12,11 +12,12 @@ from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, decided_of, wait
 from fleetagent.domain.approval import waits
 from fleetagent.domain.fleet import ENDED
 from fleetagent.domain.observation import ALERTS_SHOWN, Alert
-from fleetagent.domain.rates import RATE_LIFE, rate_of_host, rates_of_kinds
+from fleetagent.domain.rates import KIND_LIFE, RATE_LIFE, rate_of_host, rates_of_kinds
 from fleetagent.domain.records import EFFECTS, ActionState, Pulse
+from fleetagent.domain.settlement import NEVER_APPEARED
 
 DENIED_FOR = timedelta(minutes=15)
-"""How long an offer that was gone is left alone: a market goes on listing what it does not give."""
+"""How long an offer is left alone that was gone, or of which no machine came: a market goes on listing it."""
 
 _AGENT: sa.BindParameter[Any] = sa.bindparam("agent")
 _RUN: sa.BindParameter[Any] = sa.bindparam("run")
@@ -63,15 +64,15 @@ _EXCLUDED = (
     .group_by(hosts.c.machine_id)
 )
 
-_MEASURED = sa.select(hosts.c.machine_id, hosts.c.gpu_name, hosts.c.num_gpus, hosts.c.cpu_ram_gb, hosts.c.rates).where(
-    hosts.c.agent_id == _AGENT, hosts.c.measured_at > sa.bindparam("measured_since")
-)
+_MEASURED = sa.select(
+    hosts.c.machine_id, hosts.c.gpu_name, hosts.c.num_gpus, hosts.c.cpu_ram_gb, hosts.c.rates, hosts.c.measured_at
+).where(hosts.c.agent_id == _AGENT, hosts.c.measured_at > sa.bindparam("measured_since"))
 
 _DENIED = sa.select(actions.c.args["offer_id"].astext).where(
     actions.c.agent_id == _AGENT,
     actions.c.kind == "launch",
     actions.c.state == ActionState.FAILED,
-    actions.c.error.startswith("OfferGone"),
+    sa.or_(actions.c.error.startswith("OfferGone"), actions.c.error == NEVER_APPEARED),
     actions.c.created_at > sa.bindparam("denied_since"),
 )
 
@@ -101,8 +102,13 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
     numbers = (await connection.execute(_NUMBERS, given)).one()
     excluded = (await connection.execute(_EXCLUDED, {"agent": agent_id, "now": now})).all()
     measured = (await connection.execute(_MEASURED, {"agent": agent_id, "measured_since": now - RATE_LIFE})).all()
-    known = [((machine, gpu, count), ram, rate_of_host(rates, count)) for machine, gpu, count, ram, rates in measured]
-    hosts_known = [(key, ram, rate) for key, ram, rate in known if rate is not None]
+    known = [((h.machine_id, h.gpu_name, h.num_gpus), h, rate_of_host(h.rates, h.num_gpus)) for h in measured]
+    host_rates = {key: rate for key, _, rate in known if rate is not None}
+    of_kinds = [
+        (key, h.cpu_ram_gb, host_rates[key])
+        for key, h, _ in known
+        if key in host_rates and h.measured_at > now - KIND_LIFE
+    ]
     denied = await connection.scalars(_DENIED, {"agent": agent_id, "denied_since": now - DENIED_FOR})
     opened = (await connection.execute(_OPEN, {"agent": agent_id})).all() if numbers.open_alerts else ()
     held = (await connection.execute(_HELD, {"agent": agent_id})).all() if numbers.untold else ()
@@ -116,8 +122,8 @@ async def read_pulse(connection: AsyncConnection, agent_id: int, run_id: int, no
         model_tokens_today=numbers.model_tokens or 0,
         hosts_excluded={row[0]: row[1] for row in excluded},
         offers_denied=frozenset(denied.all()),
-        host_rates={key: rate for key, _, rate in hosts_known},
-        kind_rates=rates_of_kinds(hosts_known),
+        host_rates=host_rates,
+        kind_rates=rates_of_kinds(of_kinds),
         open_alerts=numbers.open_alerts,
         alerts=tuple(Alert(*row) for row in opened),
         waiting=waiting,

@@ -198,10 +198,14 @@ class PostgresRuns:
             agent_id=agent_id, run_id=run_id, code=code, severity=severity, message=message, state="open"
         )
         async with self._database.transaction() as connection:
-            if (await connection.execute(sa.select(alerts.c.id).where(*same).limit(1))).first() is not None:
-                return None
-            alert_id: int | None = await connection.scalar(new.returning(alerts.c.id))
-        return alert_id
+            stands = (await connection.execute(sa.select(alerts.c.id, alerts.c.message).where(*same).limit(1))).first()
+            if stands is None:
+                alert_id: int | None = await connection.scalar(new.returning(alerts.c.id))
+                return alert_id
+            if stands.message != message:  # the same trouble; its figures and machines are those of now
+                words = sa.update(alerts).where(alerts.c.agent_id == agent_id, alerts.c.id == stands.id)
+                await connection.execute(words.values(message=message))
+        return None
 
     async def tell_alerts(self, lease: Lease) -> tuple[Alert, ...]:
         """See `ports.Runs.tell_alerts`."""

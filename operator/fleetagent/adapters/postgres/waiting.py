@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW
 from fleetagent.adapters.postgres.tables import actions, agents, alerts, runs, triggers, wakes
+from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, WAITS
 from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
@@ -19,7 +20,6 @@ log = logging.getLogger(__name__)
 
 MOST_GIVEN_BACK = 3
 MOST_EVENTS_WAITING = 100
-_WAITS = actions.c.state == ActionState.WAITING
 
 
 async def persist_trigger(
@@ -158,11 +158,11 @@ async def forget_waiting(connection: AsyncConnection, agent_id: int) -> None:
     """The resource is gone: nobody shall be called for it any more, and nothing waits for a person."""
     await connection.execute(
         sa.update(actions)
-        .where(actions.c.agent_id == agent_id, actions.c.expires_at.is_not(None), actions.c.told_by_run.is_(None))
+        .where(actions.c.agent_id == agent_id, OPEN_OR_UNTOLD)
         .values(
             told_by_run=0,  # whoever has the name next hears nothing of it
-            state=sa.case((_WAITS, ActionState.EXPIRED.value), else_=actions.c.state),
-            settled_at=sa.case((_WAITS, NOW), else_=actions.c.settled_at),
+            state=sa.case((WAITS, ActionState.EXPIRED.value), else_=actions.c.state),
+            settled_at=sa.case((WAITS, NOW), else_=actions.c.settled_at),
         )
     )
     for table, state in ((wakes, "cancelled"), (triggers, "dropped")):

@@ -14,6 +14,8 @@ from fleetagent.domain.records import ActionState
 
 _FIELDS = frozenset(f.name for f in fields(Offer))
 
+WAITS = actions.c.state == ActionState.WAITING
+
 OPEN_OR_UNTOLD = sa.and_(actions.c.expires_at.is_not(None), actions.c.told_by_run.is_(None))
 """What waits, and what waited and the agent was not told yet; an index finds them."""
 

@@ -1,6 +1,7 @@
 """What a worker may change about its own machine: the token says which one it is."""
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -24,6 +25,9 @@ DEAD = (Phase.STOPPING, *ENDED)
 KEPT_RATES = 20
 FIRST_MOVES, LAST_MOVES = 4, 100
 """What is kept of a timeline: a machine may restart for days."""
+REGISTERED_ELSEWHERE = sa.and_(instances.c.action_id.is_(None), instances.c.worker_uuid.is_(None))
+"""Adopted by its label: its worker has registered with a ledger that is lost. A no would end what may prove; it is told
+that it has not said so yet, and begins again."""
 CALM, MOST_MOVES_TOLD = timedelta(minutes=10), 60
 """Each telling is a run of the model. A worker that moves more often than this is seen by the looks alone."""
 
@@ -31,9 +35,9 @@ CALM, MOST_MOVES_TOLD = timedelta(minutes=10), 60
 class PostgresWorkers:
     """Implements `entrypoints.workers.WorkerMemory`: transitions only forward, a repeat is a no-op."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
-        self._doorman = Doorman(self._hashes)
+        self._doorman = Doorman(self._hashes, clock)
 
     async def knows(self, token: str) -> bool | None:
         """Whether it is a live machine's; None: not known now, ask again in a second."""
@@ -122,7 +126,7 @@ class PostgresWorkers:
             .with_for_update(of=instances)
         )
         if uuid is not None:
-            query = query.where(instances.c.worker_uuid == uuid)
+            query = query.where(sa.or_(instances.c.worker_uuid == uuid, REGISTERED_ELSEWHERE))
         return (await connection.execute(query)).one_or_none()
 
     async def _keep(self, connection: AsyncConnection, row: sa.Row[Any], **values: object) -> None:

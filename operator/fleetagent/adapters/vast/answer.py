@@ -4,6 +4,7 @@ import html
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
@@ -83,7 +84,8 @@ def _retry_after_seconds(header: str | None, named: Any, now: float) -> float | 
     seconds = number(header) if number(header) is not None else number(named)
     if seconds is None and header:
         try:
-            seconds = parsedate_to_datetime(header).timestamp() - now
+            then = parsedate_to_datetime(header)
+            seconds = then.replace(tzinfo=then.tzinfo or UTC).timestamp() - now
         except (ValueError, OverflowError):
             return None
     return None if seconds is None else min(max(0.0, seconds), LONGEST_WAIT_S)

@@ -167,6 +167,7 @@ class VastMarket:
         machine = rented_in(answer.fields.get("instances"), self._worker_url_env)
         if machine is None or machine.provider_id != provider_id:
             raise TryLater(f"{answer.said}, with something else than machine {provider_id}")
+        self._shared.lists.written(self._wire.identity)  # who asks for one doubts the list: it is told to nobody later
         return machine
 
     async def destroy(self, provider_id: str, may_begin: MayBegin = at_once) -> None:

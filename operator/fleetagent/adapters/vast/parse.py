@@ -114,24 +114,25 @@ def number(value: Any) -> float | None:
 
 def usd(value: Any) -> Decimal | None:
     """Dollars as they were written, or None for what is no amount."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        amount = Decimal(str(value))
-    except (InvalidOperation, ValueError):
-        return None
-    return amount.quantize(MICRO_USD) if amount.is_finite() and 0 <= amount <= MOST_USD_PER_HOUR else None
+    amount = _decimal(value)
+    return amount.quantize(MICRO_USD) if amount is not None and 0 <= amount <= MOST_USD_PER_HOUR else None
 
 
 def balance(value: Any) -> Decimal | None:
     """Dollars, those that are owed and fractions of a cent included, or None for what is no amount."""
+    amount = _decimal(value)
+    return amount if amount is not None and -MOST_USD <= amount <= MOST_USD else None
+
+
+def _decimal(value: Any) -> Decimal | None:
+    """A finite number, also as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         amount = Decimal(str(value))
     except (InvalidOperation, ValueError):
         return None
-    return amount if amount.is_finite() and abs(amount) <= MOST_USD else None
+    return amount if amount.is_finite() else None
 
 
 def _all_in_usd_per_hour(row: JsonObject, disk_gb: int) -> Decimal | None:

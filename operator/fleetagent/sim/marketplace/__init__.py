@@ -3,22 +3,17 @@
 Read in this order: `market` (who rents what), `hosts`, `supply` and `rivals` (what is for rent), `fate` and `timeline`
 (what becomes of a machine), `wishes`, `rises` and `books` (what people, hosts and money change about it); then `app`
 (the paths), `calls` and `contracts` (what each call does), `kinds`, `faults` and `simapi` (what a test can switch);
-`server` (over sockets) and `virtual` (without, on a clock that its caller moves). Deliberately shares no code with our
-own client of that API; vast.ai's own works with it.
+`server` (over sockets). Deliberately shares no code with our own client of that API; vast.ai's own works with it.
 """
 
 from fleetagent.sim.marketplace.cli import add_arguments, main
 from fleetagent.sim.marketplace.config import MarketplaceConfig
 from fleetagent.sim.marketplace.server import RunningMarketplace, running, serve
-from fleetagent.sim.marketplace.virtual import InProcessMarketplace, VirtualClock, in_process
 
 __all__ = [
-    "InProcessMarketplace",
     "MarketplaceConfig",
     "RunningMarketplace",
-    "VirtualClock",
     "add_arguments",
-    "in_process",
     "main",
     "running",
     "serve",

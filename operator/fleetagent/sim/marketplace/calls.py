@@ -113,15 +113,15 @@ class Gate:
         self._pacer.admit(key.strip(), name, self._market.clock.wall())
         switch = self._market.board.take(name) or NO_FAULT
         if switch.kind == "timeout":
-            await _hold(request, switch, answers.TIMEOUT_S)
+            await _hold(switch, answers.TIMEOUT_S)
         early = answers.instead(switch)
         if early is not None:
             return early
         answer = await handler(Call(self._market, request, account, switch))
         if switch.kind == "slow":
-            await _hold(request, switch, answers.SLOW_S)
+            await _hold(switch, answers.SLOW_S)
         if switch.kind == "done_then_timeout":
-            await _hold(request, switch, answers.TIMEOUT_S)
+            await _hold(switch, answers.TIMEOUT_S)
             return answers.gateway_timeout()
         return answer
 
@@ -130,6 +130,5 @@ class Gate:
         return PlainTextResponse(refusal.text, 429, headers=headers)
 
 
-async def _hold(request: Request, switch: Switch, usual_s: float) -> None:
-    hold = getattr(request.state, "hold", asyncio.sleep)
-    await hold(usual_s if switch.seconds is None else switch.seconds)
+async def _hold(switch: Switch, usual_s: float) -> None:
+    await asyncio.sleep(usual_s if switch.seconds is None else switch.seconds)

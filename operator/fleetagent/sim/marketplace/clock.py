@@ -6,7 +6,7 @@ loading, benchmarks, losses and prices follow market time. At scale 1 they are t
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 
 
@@ -55,11 +55,3 @@ class Clock:
         until = self.market() + seconds
         while self.market() < until:
             await self.doze(until)
-
-    async def pause(self, wall_seconds: float) -> None:
-        """Let so many seconds of the wall clock pass."""
-        await asyncio.sleep(wall_seconds)
-
-    def spawn(self, work: Coroutine[None, None, None], name: str) -> "asyncio.Task[None]":
-        """Start a program that lives by this clock."""
-        return asyncio.create_task(work, name=name)

@@ -46,7 +46,7 @@ class Crew:
             self._spawn(self._tend(machine), f"machine {machine.id}")
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> "asyncio.Task[None]":
-        task = self._market.clock.spawn(work, name)
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -96,7 +96,6 @@ class Crew:
             parameters_s=fate.parameters_s,
             benchmark_s=fate.benchmark_s,
             sleep=self._market.clock.sleep,
-            pause=self._market.clock.pause,
             log=machine.worker,
             repeats=kind == "repeats",
         ).work()

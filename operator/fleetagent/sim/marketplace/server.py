@@ -104,10 +104,10 @@ class _Server(uvicorn.Server):
 
 
 class _ResettableProtocol(H11Protocol):
-    """Lets a handler hold its answer back, or cut the connection without one: `request.state.reset_connection()`."""
+    """Lets a handler cut the connection without an answer: `request.state.reset_connection()`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.app_state = {**self.app_state, "hold": asyncio.sleep, "reset_connection": self._reset}
+        self.app_state = {**self.app_state, "reset_connection": self._reset}
         super().connection_made(transport)
 
     def _reset(self) -> None:
