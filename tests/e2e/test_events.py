@@ -1,5 +1,6 @@
 """Changes of the fleet: a burst of them is one run, and what comes during a run is one more."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,8 +26,9 @@ class Worker:
         assert self._tell("bench-done", uuid=uuid, rate=77.0)["passed"]
 
     def _tell(self, call: str, **body: Any) -> dict[str, Any]:
-        answer = self._http.post(call, json=body).raise_for_status()
-        found: dict[str, Any] = answer.json()
+        while (answer := self._http.post(call, json=body)).status_code == httpx.codes.TOO_MANY_REQUESTS:
+            time.sleep(float(answer.headers["Retry-After"]))
+        found: dict[str, Any] = answer.raise_for_status().json()
         return found
 
 

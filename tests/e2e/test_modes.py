@@ -41,6 +41,9 @@ def test_no_mode_but_act_lets_a_model_do_anything(stage: Stage) -> None:
         "dry stop": codes(ask(stage, [stop(victim)], mode="DryRun", target=IDLE)),
         "approve launch": codes(ask(stage, *wish, mode="Approve", approvalExpiry="1s", target=BUSY)),
         "approve stop": codes(ask(stage, [stop(victim)], mode="Approve", approvalExpiry="1s", target=IDLE)),
+    }
+    stage.wait_for(lambda: not stage.status()["waitingActions"], "what nobody approved has expired")
+    refused |= {
         "paused up": codes(ask(stage, *wish, pause=pause("Up"), target=BUSY)),
         "paused down": codes(ask(stage, [stop(victim)], pause=pause("Down"), target=IDLE)),
     }

@@ -9,12 +9,16 @@ THREE_DAYS_OLD = """
     UPDATE triggers SET at = at - interval '3 days', processed_at = processed_at - interval '3 days' RETURNING id
 """
 
+UNTOLD = "SELECT * FROM triggers WHERE state <> 'processed'"
+
 
 def test_old_runs_go_and_those_of_live_machines_and_the_newest_stay(stage: Stage) -> None:
     stage.start_operator()
     retention = {"runs": "2d", "messages": "2d"}
     stage.apply(spec={"target": {"proofsPerHour": 50}, "schedule": {"interval": "24h"}, "retention": retention})
     stage.wait_for_target()
+    stage.wait_for(lambda: stage.status()["fleet"]["onTheWay"] == 0, "the machine proves")
+    stage.wait_for(lambda: not stage.rows(UNTOLD), "the agent has heard of it")
     for name in ("one", "two", "three"):
         request_and_wait(stage, name)
     launching = {row["run_id"] for row in stage.rows("SELECT run_id FROM actions WHERE kind = 'launch'")}

@@ -182,10 +182,10 @@ SLIPS = (
     ),
     Slip(
         "not-built-yet",
-        lambda _: {"mode": "Approve", "fallback": "Controller", "approvalExpiry": "30m"},
+        lambda _: {"alerts": {"notifySecretRef": {"name": "pager", "key": "urls"}}},
         "SpecHonoured",
         "NotBuiltYet",
-        ("spec.mode Approve", "spec.fallback Controller", "spec.approvalExpiry"),
+        ("spec.alerts", "alerts stay in status and Events"),
         mended_spec=lambda _: {},
     ),
 )
