@@ -138,26 +138,14 @@ def test_a_peer_is_one_address_or_one_network_of_ipv6(address: object, peer: str
     assert peer_of(address) == peer
 
 
-@pytest.mark.parametrize(
-    ("gpu", "gpus", "ram_gb", "cores", "most"),
-    [
-        ("RTX 5090", 1, 512, 64, 200.0),
-        ("RTX 5090", 2, 768, 96, 320.0),
-        ("RTX 4090", 1, 128, 16, 60.0),
-        ("RTX 4090", 1, 256, 32, 102.0),
-        ("GTX nobody knows", 1, 768, 96, 120.0),
-        ("RTX 5090", 0, 0, 0, 60.0),
-    ],
-)
-def test_what_is_counted_at_most_depends_on_gpu_and_host(
-    gpu: str, gpus: int, ram_gb: float, cores: float, most: float
-) -> None:
-    assert plausible_rate(gpu, gpus, ram_gb, cores) == most
+@pytest.mark.parametrize(("gpus", "most"), [(0, 200.0), (1, 200.0), (2, 320.0), (8, 1040.0)])
+def test_what_is_counted_at_most_is_what_so_many_of_the_fastest_gpus_make(gpus: int, most: float) -> None:
+    assert plausible_rate(gpus) == most
 
 
-@given(st.integers(), st.floats(), st.floats())
-def test_no_size_that_a_host_claims_makes_every_rate_plausible(gpus: int, ram_gb: float, cores: float) -> None:
-    assert 60 <= plausible_rate("RTX 5090", gpus, ram_gb, cores) <= 200 * 32
+@given(st.integers())
+def test_no_number_of_gpus_makes_every_rate_plausible(gpus: int) -> None:
+    assert 200 <= plausible_rate(gpus) <= 200 * 32
 
 
 def lives(

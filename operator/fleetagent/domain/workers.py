@@ -5,15 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetagent.domain.capacity import FURTHER_GPU, expected_rate
+from fleetagent.domain.capacity import FURTHER_GPU
 from fleetagent.domain.fleet import Phase
 from fleetagent.domain.rates import MOST_GPUS
 from fleetagent.domain.records import AgentKey
 
-TIMES_EXPECTED = 3.0
-"""The table of expected rates is coarse: a machine may be so much better than it says."""
-ALWAYS_PLAUSIBLE = 60.0
-"""Proofs per hour that a machine may have although the table takes it for hopeless."""
 FASTEST_GPU = 200.0
 """Proofs per hour of the fastest GPU that was ever measured, on a host that keeps it fed: 18 s for one."""
 
@@ -47,12 +43,12 @@ class WorkerAnswer:
     """What is counted of the rate that was claimed, where it is less."""
 
 
-def plausible_rate(gpu_name: str, num_gpus: int, cpu_ram_gb: float, cpu_cores: float) -> float:
-    """The most proofs per hour that are counted of what a machine claims: its owner may gain by claiming more."""
-    gpus = min(max(1, num_gpus), MOST_GPUS)
-    fastest = FASTEST_GPU * (1 + FURTHER_GPU * (gpus - 1))
-    generous = TIMES_EXPECTED * expected_rate(gpu_name, num_gpus, cpu_ram_gb, cpu_cores)
-    return round(min(fastest, max(ALWAYS_PLAUSIBLE, generous)), 1)
+def plausible_rate(num_gpus: int) -> float:
+    """The most proofs per hour that are counted of what a machine claims: its owner may gain by claiming more.
+
+    What such a host is expected to make is no bound: that table is coarse, and a good host must not be called a liar.
+    """
+    return round(FASTEST_GPU * (1 + FURTHER_GPU * (min(max(1, num_gpus), MOST_GPUS) - 1)), 1)
 
 
 def hardly_proves(timeline: Sequence[tuple[str, datetime]], now: datetime) -> str | None:

@@ -159,7 +159,7 @@ class WorkerEndpoint:
         if with_passed:
             said["passed"] = answer.passed
         if answer.counted_rate is not None:
-            note = "more is not plausible for this GPU and host"
+            note = "more is not plausible for these GPUs"
             said |= {"counted_rate": answer.counted_rate, "note": note}
         return JSONResponse(said)
 

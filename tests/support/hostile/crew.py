@@ -38,7 +38,7 @@ class Crew:
                 kind = machine.gpu_name, machine.num_gpus
                 counted = rate
                 if believed := believable(rate, machine.num_gpus):
-                    counted = min(rate, plausible_rate(*kind, machine.cpu_ram_gb, machine.cpu_cores))
+                    counted = min(rate, plausible_rate(machine.num_gpus))
                     host = book.hosts.setdefault((machine.machine_id, *kind), Host())
                     host.rates, host.measured_at = [*host.rates, counted][-KEPT_RATES:], now
                     host.cpu_ram_gb = machine.cpu_ram_gb

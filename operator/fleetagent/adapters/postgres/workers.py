@@ -83,7 +83,7 @@ class PostgresWorkers:
             if row.failure is not None or row.phase == Phase.PROVING:  # measured already: the first result stands
                 return WorkerAnswer(_key(row), ok=True, passed=row.failure is None)
             believed = believable(rate, row.num_gpus)  # else: no slip of the table, but a lie
-            most = plausible_rate(row.gpu_name, row.num_gpus, row.cpu_ram_gb, row.cpu_cores)
+            most = plausible_rate(row.num_gpus)
             counted = min(rate, most) if believed else rate
             passed = believed and counted >= row.min_rate
             changed = row.phase in {Phase.REGISTERED, Phase.BENCHMARKING}
@@ -166,7 +166,7 @@ def _moves_all_the_time(row: sa.Row[Any], now: datetime) -> bool:
 def _claim(rate: float, counted: float) -> str:
     if counted == rate:
         return f"{rate:g} p/h"
-    return f"{counted:g} p/h (it claims {rate:g}; more than that is not plausible for this GPU and host)"
+    return f"{counted:g} p/h (it claims {rate:g}; more than that is not plausible for its GPUs)"
 
 
 def _lack(rate: float, row: sa.Row[Any]) -> str:
