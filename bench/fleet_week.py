@@ -148,7 +148,7 @@ def rows(lived: Sequence[Lived]) -> list[list[str]]:
         *weeks,
         ["a whole plan's USD/h ÷ the least possible", _of([e.beside.plan_by_exact for e in lived], "{:.3f}"), "", "1"],
         ["share of time on target, projected", _of([each.projected_on_target for each in lived], "{:.1%}"), "", ""],
-        ["runs; those that asked the model", _of([each.runs_asked for each in lived], "{:,.0f}"), "", ""],
+        ["runs of 2,016 that asked the model", _of([each.runs_asked for each in lived], "{:,.0f}"), "", ""],
         ["model tokens a day", _of([each.tokens / 7 for each in lived], "{:,.0f}"), "", ""],
         ["machines that ledger and market do not both know, at the end", str(sum(e.strays for e in lived)), "", ""],
     ]
