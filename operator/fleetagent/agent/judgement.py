@@ -79,7 +79,7 @@ def summary_of(ending: Ending, trouble: Trouble | None, actions: tuple[Action, .
     refused = [_refused(a) for a in actions if a.state is ActionState.REFUSED]
     facts = ", ".join([*done, *waiting, *refused])
     words = ending.text or ending.because or ""
-    return (f"{facts}. {words}" if facts else words)[:500] or "held"
+    return (f"{facts}. {words}".rstrip() if facts else words)[:500] or "held"
 
 
 def _refused(action: Action) -> str:
