@@ -73,6 +73,7 @@ def test_a_fleet_that_changes_all_the_time_is_run_for_within_the_longest_wait(st
 
         def went_on_until_a_run() -> bool:
             worker.restart()
+            time.sleep(0.5)  # a worker that restarts faster than that is not told of for long
             return len(stage.runs()) > before
 
         stage.wait_for(went_on_until_a_run, "a run although the events go on", within_s=30)
