@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fleetagent.adapters.postgres.doorman import Doorman
 from fleetagent.adapters.postgres.worker_tokens import token_hash
+from fleetagent.domain.allowance import Allowances
 from fleetagent.domain.workers import hardly_proves, plausible_rate
-from fleetagent.entrypoints.allowance import Allowances
 from fleetagent.entrypoints.guarded import Crowd, peer_of
 from fleetagent.errors import TryLater
 

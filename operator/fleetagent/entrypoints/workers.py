@@ -18,10 +18,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetagent.agent.clock import Now
+from fleetagent.domain.allowance import Allowances
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.text import neutral
 from fleetagent.domain.workers import Registered, WorkerAnswer
-from fleetagent.entrypoints.allowance import Allowances
 from fleetagent.entrypoints.guarded import peer_of
 from fleetagent.errors import FleetAgentError
 

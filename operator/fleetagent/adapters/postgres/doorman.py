@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 
 from fleetagent.adapters.postgres.worker_tokens import TOKEN, token_hash
+from fleetagent.domain.allowance import Allowances
 
 LOOK_AGAIN_SECONDS = 1.0
 LOOKS_AT_ONCE = 10
@@ -21,7 +22,7 @@ class Doorman:
         self._known: Collection[str] = frozenset()
         self._one_look = asyncio.Lock()
         self._looked_at = float("-inf")
-        self._looks, self._looks_at = float(LOOKS_AT_ONCE), clock()
+        self._looks = Allowances(LOOKS_AT_ONCE, LOOK_AGAIN_SECONDS, clock, most=1)
 
     async def knows(self, token: str) -> bool | None:
         """Whether a live machine has this secret; None: not known now, ask again in a second. `TryLater`.
@@ -38,18 +39,9 @@ class Doorman:
                 return True
             if self._looked_at > asked_at:
                 return False
-            if not self._may_look():
+            if self._looks.wait_seconds("all strangers"):
                 return None
             began_at = self._clock()
             self._known = await self._hashes()
             self._looked_at = began_at  # not before: a look that failed says nothing about anybody
         return hashed in self._known
-
-    def _may_look(self) -> bool:
-        now = self._clock()
-        self._looks = min(LOOKS_AT_ONCE, self._looks + (now - self._looks_at) / LOOK_AGAIN_SECONDS)
-        self._looks_at = now
-        if self._looks < 1:
-            return False
-        self._looks -= 1
-        return True
