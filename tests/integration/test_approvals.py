@@ -392,9 +392,9 @@ async def test_an_intent_whose_process_died_before_the_market_heard_of_it_is_nev
     assert lease is not None
     await process.ledger.approve(1, [number], name, world.engine.clock.now())
     run = await process.runs.claim(lease, world.engine.clock.now())
-    await process.ledger.intend_launch(run, an_intent(approved_action=number), world.engine.clock.now())
+    await process.ledger.intend_launch(run, an_intent(approved=number), world.engine.clock.now())
     with pytest.raises(Denied, match="waits no more"):
-        await process.ledger.intend_launch(run, an_intent(2, approved_action=number), world.engine.clock.now())
+        await process.ledger.intend_launch(run, an_intent(2, approved=number), world.engine.clock.now())
 
     await say(world, approve=name)
     for _ in range(5):

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from fleetagent.adapters.postgres.ledger import SETTLED_TOGETHER
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, MarketStatus, Phase
-from fleetagent.domain.records import Run
+from fleetagent.domain.records import Asked, Run
 from fleetagent.domain.settle import Change, Doomed
 from fleetagent.domain.settlement import NEVER_APPEARED
 from fleetagent.errors import LeaseLost, NotStorable
@@ -52,7 +52,7 @@ async def test_an_intent_can_be_written_once(one: Process, run: Run) -> None:
     await one.ledger.intend_launch(run, an_intent(1), NOON)
 
     with pytest.raises(NotStorable):
-        await one.ledger.intend_launch(run, an_intent(2, intent_key=an_intent(1).intent_key), NOON)
+        await one.ledger.intend_launch(run, an_intent(2, asked=an_intent(1).asked), NOON)
     with pytest.raises(NotStorable):
         await one.ledger.intend_launch(run, an_intent(2, label=an_intent(1).label), NOON)
 
@@ -62,7 +62,7 @@ async def test_an_intent_can_be_written_once(one: Process, run: Run) -> None:
 async def test_notes_of_a_run_tell_what_it_did_and_what_was_refused(one: Process, run: Run) -> None:
     await launched(one, run)
     refusal = Refusal("OnTarget", "hold")
-    await one.ledger.refuse(run, "launch", intent_key="refused", by="model", args={}, refusal=refusal)
+    await one.ledger.refuse(run, Asked("launch", "refused", "model", {}), refusal)
     await one.conclude(run)
 
     (note,) = await one.conversation.notes(run.agent_id, [run.run_id])
@@ -83,7 +83,7 @@ async def test_who_lost_the_lease_writes_nothing_more(one: Process, run: Run, da
         refusal = Refusal("OnTarget", "enough")
         for write in (
             one.ledger.intend_launch(run, an_intent(2), NOON),
-            one.ledger.refuse(run, "launch", intent_key="k", by="model", args={}, refusal=refusal),
+            one.ledger.refuse(run, Asked("launch", "k", "model", {}), refusal),
             one.ledger.launched(run.lease, 1, "9009"),
             one.ledger.not_launched(run.lease, 1, "no", NOON),
             one.ledger.unclear(run.lease, 1, "perhaps", None),

@@ -10,7 +10,7 @@ from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Phase
 from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.records import Outcome, Run
+from fleetagent.domain.records import Asked, Outcome, Run
 from fleetagent.domain.retention import Past
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
@@ -52,7 +52,7 @@ async def test_a_run_that_is_over_goes_with_all_that_came_of_it(one: Process) ->
     old = await a_quiet_run(one)
     wake = await one.start()
     await one.runs.ask_wake(wake, NOON, "look", limit=5)
-    await one.ledger.refuse(wake, "stop", intent_key="k", by="model", args={}, refusal=Refusal("TooYoung", "no"))
+    await one.ledger.refuse(wake, Asked("stop", "k", "model", {}), Refusal("TooYoung", "no"))
     await one.conclude(wake, quiet=True)
     await one.conclude(await one.start(), outcome=Outcome.SKIPPED)  # the wake is served
     alert = await one.runs.raise_alert(old.agent_id, 1, "Model", "warning", "look at this")

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Phase
+from fleetagent.domain.records import Asked
 from fleetagent.domain.retention import Past
 from fleetagent.domain.schedule import Trigger
 from support.conversation_contract import COST, said
@@ -77,7 +78,7 @@ async def a_look_and_a_run(process: Process) -> None:
         lease, run.run_id, machine, intent_key="stop", by="model", reason="too slow", now=NOON
     )
     await process.ledger.stop_asked(lease, machine.label, NOON)
-    await process.ledger.refuse(run, "stop", intent_key="no", by="model", args={}, refusal=Refusal("TooYoung", "no"))
+    await process.ledger.refuse(run, Asked("stop", "no", "model", {}), Refusal("TooYoung", "no"))
     await process.conversation.in_prompt(run.session_id)
     await process.conversation.append(run, [said(run, "facts"), said(run, "more")])
     await process.conversation.book(run, COST)

@@ -6,18 +6,16 @@ from decimal import Decimal
 from typing import Any
 
 from fleetagent.domain.fleet import Instance
-from fleetagent.domain.records import LaunchIntent, Run
+from fleetagent.domain.records import Asked, LaunchIntent, Run
 from fleetagent.domain.settle import Change
 from support.stores import NOON, Process
 
 
-def an_intent(number: int = 1, **changes: Any) -> LaunchIntent:
+def an_intent(number: int = 1, *, approved: int | None = None, **changes: Any) -> LaunchIntent:
     """The wish to rent one machine for 0.60 USD/h; its worker's secret is `token-<number>`."""
     usual = LaunchIntent(
-        intent_key=f"1:1:r1_1_{number}",
-        by="model",
+        Asked("launch", f"1:1:r1_1_{number}", "model", {"offer_id": f"70{number:02}", "reason": "because"}, approved),
         label=f"fa/0123456789ab/intent{number:06}",
-        args={"offer_id": f"70{number:02}", "reason": "because"},
         machine_id=f"m{number}",
         gpu_name="RTX 5090",
         num_gpus=1,

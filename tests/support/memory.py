@@ -1,6 +1,6 @@
 """The agent's memory without a database: what `ports.memory` promises, as far as runs and conversations need it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,6 +15,7 @@ from fleetagent.domain.records import (
     ActionState,
     AgentKey,
     AgentRecord,
+    Asked,
     Conclusion,
     Lease,
     Outcome,
@@ -179,19 +180,9 @@ class Memory:
         tokens = sum(s.tokens_in + s.tokens_out for s in self.booked.values())
         return Pulse(0, 0, 0, Decimal(0), tokens, host_rates=self.host_rates)
 
-    async def refuse(
-        self,
-        run: Run,
-        kind: str,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        refusal: Refusal,
-        wish: Any = None,
-    ) -> None:
-        del intent_key, by, args, wish
-        self.act(run.run_id, ActionState.REFUSED, kind, refusal.code)
+    async def refuse(self, run: Run, asked: Asked, refusal: Refusal, wish: Any = None) -> None:
+        del wish
+        self.act(run.run_id, ActionState.REFUSED, asked.kind, refusal.code)
 
     # --- ports.Conversation ---
 

@@ -14,6 +14,7 @@ from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Fleet, Instance, Offer, Phase
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
 from fleetagent.domain.observation import Alert, Observation, Standing
+from fleetagent.domain.records import Asked
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import TryLater
 from support.fakes import Line, calls, says
@@ -188,10 +189,8 @@ class Months:
         if self.seen().standing is not Standing.BELOW:
             refusal = Refusal("OnTarget", "on target already: one more machine would only cost")
             args = {"offer_id": arguments.offer_id, "reason": arguments.reason}
-            key = f"{desk.run.run_id}:{call_id}"
-            await desk.services.ledger.refuse(
-                desk.run, "launch", intent_key=key, by="model", args=args, refusal=refusal
-            )
+            asked = Asked("launch", f"{desk.run.run_id}:{call_id}", "model", args)
+            await desk.services.ledger.refuse(desk.run, asked, refusal)
             return {"ok": False, "refused": {"code": refusal.code, "sentence": refusal.sentence}}
         name = self._rent()
         await self.launched(desk, call_id, name)

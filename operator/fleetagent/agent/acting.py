@@ -4,7 +4,6 @@ In mode Approve what every other rule lets pass waits for a person, and `agent/a
 """
 
 import contextlib
-from dataclasses import dataclass
 from typing import Any
 
 from fleetagent.agent.desk import FROM_STRANGERS, Desk
@@ -16,23 +15,12 @@ from fleetagent.domain.fleet import Fleet, Instance, Offer
 from fleetagent.domain.guardrails import DRY_RUN, NEEDS_APPROVAL, check
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.money import min_rate
-from fleetagent.domain.records import LaunchIntent
+from fleetagent.domain.records import Asked, LaunchIntent
 from fleetagent.domain.text import neutral
 from fleetagent.errors import BadResource, TryLater
 from fleetagent.ports import Market
 
 NO_MARKET = Refusal("MarketUnavailable", "the market cannot be used now")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked for, by whom, under which key; `approved` is the action that waited for it, if one did."""
-
-    kind: str
-    intent_key: str
-    by: str
-    args: JsonObject
-    approved: int | None = None
 
 
 async def launch(desk: Desk, offer_id: str, reason: str, call_id: str, *, by: str) -> JsonObject:
@@ -78,10 +66,8 @@ def _wanted(desk: Desk, offer: Offer, env: Any, asked: Asked) -> Wanted:
     secret = desk.services.new_secret()
     floor = min_rate(offer.usd_per_hour, spec.budget.usd_per_proof, template.min_proofs_per_hour)
     intent = LaunchIntent(
-        intent_key=asked.intent_key,
-        by=asked.by,
+        asked=asked,
         label=f"{desk.subject.label_prefix}{desk.services.new_secret().token[:12]}",
-        args=asked.args,
         machine_id=offer.machine_id,
         gpu_name=offer.gpu_name,
         num_gpus=offer.num_gpus,
@@ -91,7 +77,6 @@ def _wanted(desk: Desk, offer: Offer, env: Any, asked: Asked) -> Wanted:
         expected_rate=offer_rate(offer),
         min_rate=floor,
         worker_token_hash=secret.hash,
-        approved_action=asked.approved,
     )
     own = {template.worker_url_env: f"{desk.services.worker_url}/workers/{secret.token}", MIN_RATE: str(floor)}
     return Wanted(intent, offer.offer_id, template.image, template.disk_gb, template.onstart, env={**env, **own})
@@ -152,16 +137,8 @@ async def _held_back(desk: Desk, asked: Asked, refusal: Refusal, wish: Wish) -> 
 
 async def _hold(desk: Desk, asked: Asked, wish: Wish) -> JsonObject:
     now = desk.services.now()
-    waiting = await desk.services.ledger.hold(
-        desk.run,
-        asked.kind,
-        wish,
-        intent_key=asked.intent_key,
-        by=asked.by,
-        args=asked.args,
-        expires_at=now + desk.subject.spec.approval_expiry,
-        now=now,
-    )
+    expires_at = now + desk.subject.spec.approval_expiry
+    waiting = await desk.services.ledger.hold(desk.run, asked, wish, expires_at=expires_at, now=now)
     with contextlib.suppress(TryLater):  # it waits all the same; the next action reads everything anew
         await desk.count_again()
     key = desk.subject.key
@@ -171,9 +148,7 @@ async def _hold(desk: Desk, asked: Asked, wish: Wish) -> JsonObject:
 
 
 async def _refused(desk: Desk, asked: Asked, refusal: Refusal, wish: Wish | None = None) -> JsonObject:
-    await desk.services.ledger.refuse(
-        desk.run, asked.kind, intent_key=asked.intent_key, by=asked.by, args=asked.args, refusal=refusal, wish=wish
-    )
+    await desk.services.ledger.refuse(desk.run, asked, refusal, wish)
     await tell_refusal(desk, asked.kind, refusal, asked.kind)
     return {"ok": False, "refused": {"code": refusal.code, "sentence": refusal.sentence}}
 

@@ -7,7 +7,7 @@ crashes in between, that row begins once.
 import logging
 from dataclasses import replace
 
-from fleetagent.agent.acting import NO_MARKET, Asked, destroy, rent, tell_refusal
+from fleetagent.agent.acting import NO_MARKET, destroy, rent, tell_refusal
 from fleetagent.agent.clock import Now
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.subject import Subject
@@ -15,7 +15,7 @@ from fleetagent.domain.approval import Answer, Verdict, asked_for, listed, named
 from fleetagent.domain.facts import PERSON, Facts, Launch, Refusal, Stop
 from fleetagent.domain.fleet import Fleet, Offer, Waiting
 from fleetagent.domain.guardrails import check_approved
-from fleetagent.domain.records import Lease
+from fleetagent.domain.records import Asked, Lease
 from fleetagent.domain.resource import Annotation
 from fleetagent.errors import BadResource, Denied, TryLater
 from fleetagent.ports import Cluster, Ledger, Market

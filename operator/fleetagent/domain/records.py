@@ -230,13 +230,22 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, by whom, under which key; `approved` is the action that waited and goes on, if one did."""
+
+    kind: str
+    intent_key: str
+    by: str
+    args: Mapping[str, Any]
+    approved: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchIntent:
     """What is written down before a machine is rented."""
 
-    intent_key: str
-    by: str
+    asked: Asked
     label: str
-    args: Mapping[str, Any]
     machine_id: str
     gpu_name: str
     num_gpus: int
@@ -246,8 +255,6 @@ class LaunchIntent:
     expected_rate: float
     min_rate: int
     worker_token_hash: str
-    approved_action: int | None = None
-    """The action that waited for a person's approval and becomes this launch; None: a new one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from fleetagent.domain.records import (
     Action,
     AgentKey,
     AgentRecord,
+    Asked,
     Conclusion,
     LaunchIntent,
     Lease,
@@ -158,18 +159,7 @@ class Conversation(Protocol):
 class Approvals(Protocol):
     """Actions that wait for a person. What a person says needs no lease: it frees or ends a row that waits, once."""
 
-    async def hold(
-        self,
-        run: Run,
-        kind: str,
-        wish: Wish,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        expires_at: datetime,
-        now: datetime,
-    ) -> Waiting:
+    async def hold(self, run: Run, asked: Asked, wish: Wish, *, expires_at: datetime, now: datetime) -> Waiting:
         """Write down an action that every other rule let pass: it waits until a person decides, or it expires."""
 
     async def approve(
@@ -213,17 +203,7 @@ class Ledger(Approvals, Protocol):
         An action that waited under this key becomes the intent itself, as above.
         """
 
-    async def refuse(
-        self,
-        run: Run,
-        kind: str,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        refusal: Refusal,
-        wish: Wish | None = None,
-    ) -> None:
+    async def refuse(self, run: Run, asked: Asked, refusal: Refusal, wish: Wish | None = None) -> None:
         """Write down what a guardrail refused; with the wish where nothing but the mode held it back."""
 
     async def launched(self, lease: Lease, action_id: int, provider_id: str) -> None:

@@ -3,11 +3,10 @@
 It follows the SQL of the stores statement by statement; a test compares the answers of the same calls on Postgres.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 from fleetagent.domain.approval import Wish
 from fleetagent.domain.facts import Refusal
@@ -15,7 +14,7 @@ from fleetagent.domain.fleet import Instance, Phase
 from fleetagent.domain.hosts import failures_left, left_out_for
 from fleetagent.domain.money import usd_between
 from fleetagent.domain.rates import KIND_LIFE, RATE_LIFE, rate_of_host, rates_of_kinds
-from fleetagent.domain.records import EFFECTS, ActionState, LaunchIntent, Lease, Pulse, Run
+from fleetagent.domain.records import EFFECTS, ActionState, Asked, LaunchIntent, Lease, Pulse, Run
 from fleetagent.domain.settle import Change, Doomed
 from fleetagent.domain.settlement import NEVER_APPEARED
 from fleetagent.errors import Denied
@@ -67,29 +66,19 @@ class Books(Diary):
             waiting=waiting,
         )
 
-    async def refuse(
-        self,
-        run: Run,
-        kind: str,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        refusal: Refusal,
-        wish: Wish | None = None,
-    ) -> None:
+    async def refuse(self, run: Run, asked: Asked, refusal: Refusal, wish: Wish | None = None) -> None:
         del refusal, wish
-        row = {"run_id": run.run_id, "kind": kind, "by": by, "args": args, "label": None, "at": run.started_at}
-        self.new_deed(self.owned(run.lease), intent_key, state=ActionState.REFUSED, **row)
+        row = {"run_id": run.run_id, "label": None, "at": run.started_at}
+        self.new_deed(self.owned(run.lease), asked, state=ActionState.REFUSED, **row)
 
     async def intend_launch(self, run: Run, intent: LaunchIntent, now: datetime) -> int:
         book = self.owned(run.lease)
-        if intent.approved_action is not None:
-            deed = self._taken_up(book.deed(intent.approved_action), now)
+        if intent.asked.approved is not None:
+            deed = self._taken_up(book.deed(intent.asked.approved), now)
             deed.label = intent.label
         else:
-            row = {"run_id": run.run_id, "by": intent.by, "args": dict(intent.args), "label": intent.label, "at": now}
-            deed = self.new_deed(book, intent.intent_key, kind="launch", state=ActionState.INTENDED, **row)
+            row = {"run_id": run.run_id, "label": intent.label, "at": now}
+            deed = self.new_deed(book, intent.asked, state=ActionState.INTENDED, **row)
         book.machines_counted += 1
         machine = Instance(
             label=intent.label,
@@ -126,8 +115,8 @@ class Books(Diary):
         args = {"instance_id": instance.instance_id, "reason": reason}
         deed = next((d for d in book.deeds if d.key == key), None)
         if deed is None:
-            row = {"run_id": run_id, "by": by, "args": args, "label": instance.label, "at": now}
-            deed = self.new_deed(book, key, kind="stop", state=ActionState.INTENDED, **row)
+            row = {"run_id": run_id, "label": instance.label, "at": now}
+            deed = self.new_deed(book, Asked("stop", key, by, args), state=ActionState.INTENDED, **row)
         elif deed.state is ActionState.WAITING or deed.state in DECIDED_AGAINST:
             self._taken_up(deed, now)
         if (row_now := book.live.get(instance.label)) is not None:

@@ -1,7 +1,7 @@
 """Leases, runs, wakes, alerts and waiting actions of several agents without a database."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ from fleetagent.domain.approval import APPROVED_FOR, Answer, Verdict, Wish
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Waiting
 from fleetagent.domain.observation import Calls
-from fleetagent.domain.records import ActionState, Lease, Run
+from fleetagent.domain.records import ActionState, Asked, Lease, Run
 from fleetagent.domain.schedule import Trigger, Wake
 from fleetagent.errors import LeaseLost, NotStorable
 from support.hostile.rows import Book, Deed
@@ -28,13 +28,13 @@ class Diary:
             raise LeaseLost("another process owns this agent now")
         return book
 
-    def new_deed(self, book: Book, key: str, **row: Any) -> Deed:
+    def new_deed(self, book: Book, asked: Asked, **row: Any) -> Deed:
         """One row of `actions`; its key is its own."""
-        if key in book.keys:
+        if asked.intent_key in book.keys:
             raise NotStorable("duplicate key value violates unique constraint on intent_key")
-        book.keys.add(key)
+        book.keys.add(asked.intent_key)
         self._deeds += 1
-        deed = Deed(self._deeds, key=key, **row)
+        deed = Deed(self._deeds, key=asked.intent_key, kind=asked.kind, by=asked.by, args=asked.args, **row)
         if deed.state is not ActionState.REFUSED:
             book.deeds.append(deed)
         return deed
@@ -89,21 +89,9 @@ class Diary:
 
     # --- ports.Approvals ---
 
-    async def hold(
-        self,
-        run: Run,
-        kind: str,
-        wish: Wish,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        expires_at: datetime,
-        now: datetime,
-    ) -> Waiting:
-        row = {"run_id": run.run_id, "kind": kind, "by": by, "label": wish.label, "at": now, "args": args}
-        row |= {"state": ActionState.WAITING, "wish": wish, "expires_at": expires_at}
-        return self.new_deed(self.owned(run.lease), intent_key, **row).waiting()
+    async def hold(self, run: Run, asked: Asked, wish: Wish, *, expires_at: datetime, now: datetime) -> Waiting:
+        row = {"run_id": run.run_id, "label": wish.label, "at": now, "wish": wish, "expires_at": expires_at}
+        return self.new_deed(self.owned(run.lease), asked, state=ActionState.WAITING, **row).waiting()
 
     async def approve(
         self, agent_id: int, action_ids: Sequence[int], value: str, now: datetime

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetagent.domain.fleet import Instance
-from fleetagent.domain.records import ActionState
+from fleetagent.domain.records import Asked
 from support.fakes import StrictModel, calls, says
 from support.fleets import a_fleet, an_instance, an_observation, an_offer
 from support.memory import Memory
@@ -99,9 +99,9 @@ def test_what_is_nearly_an_alias_names_nothing(name: str) -> None:
 
 async def test_the_audit_names_the_machine_by_the_markets_id_whatever_the_model_called_it() -> None:
     class Audited(Memory):
-        async def refuse(self, run: Any, kind: str, **row: Any) -> None:
-            self.act(run.run_id, ActionState.REFUSED, kind)
-            refusals.append(row["args"])
+        async def refuse(self, run: Any, asked: Asked, refusal: Any, wish: Any = None) -> None:
+            await super().refuse(run, asked, refusal, wish)
+            refusals.append(asked.args)
 
     refusals: list[Any] = []
 

@@ -21,7 +21,7 @@ from fleetagent.domain.fleet import Fleet, Offer, Phase
 from fleetagent.domain.guardrails import common
 from fleetagent.domain.guardrails import launch as launch_rules
 from fleetagent.domain.guardrails import stop as stop_rules
-from fleetagent.domain.records import AgentKey
+from fleetagent.domain.records import AgentKey, Asked
 from support.fakes import QuietCluster
 from support.fleets import NOW, ago, an_instance, an_offer, facts, unknown_fleet
 
@@ -80,9 +80,9 @@ class Books:
 
     refused: list[tuple[str, str, Refusal]] = field(default_factory=list)
 
-    async def refuse(self, run: Any, kind: str, *, by: str, refusal: Refusal, **_: Any) -> None:
-        del run
-        self.refused.append((kind, by, refusal))
+    async def refuse(self, run: Any, asked: Asked, refusal: Refusal, wish: Any) -> None:
+        del run, wish
+        self.refused.append((asked.kind, asked.by, refusal))
 
 
 class AMarket:

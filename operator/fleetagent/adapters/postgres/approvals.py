@@ -1,6 +1,6 @@
 """Actions that wait for a person: held, approved, rejected, expired; each decision updates a row that still waits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,13 +8,14 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import Database
+from fleetagent.adapters.postgres.intents import asked_columns
 from fleetagent.adapters.postgres.tables import actions, agents
 from fleetagent.adapters.postgres.waiting import persist_trigger
 from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, WAITS, waiting_of, wish_json
 from fleetagent.domain.approval import APPROVED_FOR, Answer, Verdict, Wish
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Waiting
-from fleetagent.domain.records import ActionState, Lease, Run
+from fleetagent.domain.records import ActionState, Asked, Lease, Run
 from fleetagent.domain.schedule import Trigger
 
 VERDICTS = {
@@ -31,26 +32,10 @@ class PostgresApprovals:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def hold(
-        self,
-        run: Run,
-        kind: str,
-        wish: Wish,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        expires_at: datetime,
-        now: datetime,
-    ) -> Waiting:
+    async def hold(self, run: Run, asked: Asked, wish: Wish, *, expires_at: datetime, now: datetime) -> Waiting:
         """See `ports.Approvals.hold`."""
         new = sa.insert(actions).values(
-            agent_id=run.agent_id,
-            run_id=run.run_id,
-            intent_key=intent_key,
-            kind=kind,
-            by=by,
-            args=dict(args),
+            **asked_columns(run, asked),
             state=ActionState.WAITING,
             label=wish.label,
             usd_per_hour=wish.usd_per_hour,

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.tables import actions
 from fleetagent.adapters.postgres.wishes import WAITS
-from fleetagent.domain.records import ActionState, LaunchIntent, Run
+from fleetagent.domain.records import ActionState, Asked, LaunchIntent, Run
 
 NOT_WAITING = "NotWaiting"
 """An approved action was rejected, or begun, in the last moment."""
@@ -17,6 +17,18 @@ MAY_BEGIN = sa.and_(
     sa.or_(sa.not_(WAITS), actions.c.approved_at.is_not(None)),
 )
 """A stop that was asked for before may be asked for again, unless it waits for a person, or was decided against."""
+
+
+def asked_columns(run: Run, asked: Asked) -> dict[str, Any]:
+    """What a new row says of what was asked for, whatever becomes of it."""
+    return {
+        "agent_id": run.agent_id,
+        "run_id": run.run_id,
+        "intent_key": asked.intent_key,
+        "kind": asked.kind,
+        "by": asked.by,
+        "args": dict(asked.args),
+    }
 
 
 def taken_up(run_id: int, now: datetime) -> dict[str, Any]:
@@ -31,17 +43,12 @@ def taken_up(run_id: int, now: datetime) -> dict[str, Any]:
 def launch_intent(run: Run, intent: LaunchIntent, now: datetime) -> Any:
     """A new action; or the one that waited for approval, if it still does."""
     begun = {"label": intent.label, "usd_per_hour": intent.usd_per_hour}
-    if intent.approved_action is not None:
-        waited = (actions.c.agent_id == run.agent_id, actions.c.id == intent.approved_action)
+    if intent.asked.approved is not None:
+        waited = (actions.c.agent_id == run.agent_id, actions.c.id == intent.asked.approved)
         begins = sa.update(actions).where(*waited, WAITS, actions.c.approved_at.is_not(None))
         return begins.values(**taken_up(run.run_id, now), **begun)
     return sa.insert(actions).values(
-        agent_id=run.agent_id,
-        run_id=run.run_id,
-        intent_key=intent.intent_key,
-        kind="launch",
-        by=intent.by,
-        args=dict(intent.args),
+        **asked_columns(run, intent.asked),
         state=ActionState.INTENDED,
         created_at=now,
         **begun,

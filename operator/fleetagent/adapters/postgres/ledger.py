@@ -18,7 +18,7 @@ from fleetagent.adapters.postgres.fleet_rows import (
     next_number,
     write_change,
 )
-from fleetagent.adapters.postgres.intents import MAY_BEGIN, NOT_WAITING, launch_intent, taken_up
+from fleetagent.adapters.postgres.intents import MAY_BEGIN, NOT_WAITING, asked_columns, launch_intent, taken_up
 from fleetagent.adapters.postgres.pulse import read_pulse
 from fleetagent.adapters.postgres.spend import bill_fleet, book
 from fleetagent.adapters.postgres.tables import actions, instances, samples
@@ -28,7 +28,7 @@ from fleetagent.domain.approval import Wish
 from fleetagent.domain.facts import LIFECYCLE, Refusal
 from fleetagent.domain.fleet import ENDED, Instance, Phase
 from fleetagent.domain.money import usd_between
-from fleetagent.domain.records import Action, ActionState, LaunchIntent, Lease, Pulse, Run
+from fleetagent.domain.records import Action, ActionState, Asked, LaunchIntent, Lease, Pulse, Run
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.settle import Change, Doomed
 from fleetagent.errors import Denied
@@ -57,7 +57,7 @@ class PostgresLedger(PostgresApprovals):
         async with self._database.in_session(run) as connection:
             action_id = await connection.scalar(launch_intent(run, intent, now).returning(actions.c.id))
             if action_id is None:
-                raise Denied(NOT_WAITING, f"action-{intent.approved_action} waits no more")
+                raise Denied(NOT_WAITING, f"action-{intent.asked.approved} waits no more")
             await connection.execute(
                 sa.insert(instances).values(
                     agent_id=run.agent_id,
@@ -134,27 +134,12 @@ class PostgresLedger(PostgresApprovals):
         )
         return int(action_id)
 
-    async def refuse(
-        self,
-        run: Run,
-        kind: str,
-        *,
-        intent_key: str,
-        by: str,
-        args: Mapping[str, Any],
-        refusal: Refusal,
-        wish: Wish | None = None,
-    ) -> None:
+    async def refuse(self, run: Run, asked: Asked, refusal: Refusal, wish: Wish | None = None) -> None:
         """See `ports.Ledger.refuse`."""
         async with self._database.in_session(run) as connection:
             await connection.execute(
                 sa.insert(actions).values(
-                    agent_id=run.agent_id,
-                    run_id=run.run_id,
-                    intent_key=intent_key,
-                    kind=kind,
-                    by=by,
-                    args=dict(args),
+                    **asked_columns(run, asked),
                     state=ActionState.REFUSED,
                     refusal={"code": refusal.code, "sentence": refusal.sentence},
                     usd_per_hour=wish.usd_per_hour if wish is not None else None,
