@@ -59,9 +59,10 @@ test-model: $(VENV)/.installed ## The engine against a real llama.cpp server wit
 
 # Half an hour or more. ARGS="--first-seed=<n> --blocks=<n>" goes on where another night ended, or tells one story again.
 .PHONY: nightly
-nightly: $(VENV)/.installed ## A million calls of a hostile model, a crash at every point; ARGS goes to the former's pytest
+nightly: $(VENV)/.installed ## A million calls of a hostile model, a crash at every point, new property tests' examples; ARGS: the first's
 	$(VENV)/bin/pytest tests/nightly $(ARGS)
 	CRASH_ONE_IN=1 $(VENV)/bin/pytest -q tests/integration/test_crash_matrix.py
+	$(VENV)/bin/pytest -q tests/unit --hypothesis-profile=searching
 
 .PHONY: format
 format: $(VENV)/.installed ## Let ruff format and mend what it can

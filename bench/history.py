@@ -19,11 +19,11 @@ from bench.world import ROOT, say
 
 from fleetagent.adapters.postgres.migrate import migrate_to_head
 from fleetagent.dev.postgres import EmbeddedPostgres
-from fleetagent.domain.counts import Counts
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.window import Anchor, Calibration
 from fleetagent.domain.records import Lease, Run, Spent
 from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.window import Anchor, Calibration
 from support.rehearsal import COUNT
 from support.stores import Process, a_process
 

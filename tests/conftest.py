@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 # Here and not in integration/, so that integration and end-to-end tests share one control plane and one Postgres.
 from support.cluster import (
@@ -15,6 +16,12 @@ from support.cluster import (
 )
 
 __all__ = ["control_plane", "database_url", "migrated_template", "namespace", "postgres_server"]
+
+
+# The same examples each time: whether a change may land must not depend on luck. `make nightly` looks for new ones.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("searching", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile("fixed")
 
 
 def pytest_configure() -> None:

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from fleetagent.domain.counts import Counts
-from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.window import Calibration
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.errors import LeaseLost
 from support.conversation_contract import COST, ConversationContract, Side, compact, said
 from support.hands import RealHands

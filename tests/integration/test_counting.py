@@ -10,7 +10,7 @@ import pytest
 
 from fleetagent.adapters.model.client import model_http_client
 from fleetagent.adapters.model.sizes import Sizes
-from fleetagent.domain.counts import Counts
+from fleetagent.domain.conversation.counts import Counts
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import PromptTooLong

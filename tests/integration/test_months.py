@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from fleetagent.domain.messages import Kind
+from fleetagent.domain.conversation.messages import Kind
 from fleetagent.domain.records import Outcome
 from support.life import BUDGET_TOKENS, REPLY_TOKENS, Life
 from support.months import BEATS_A_DAY, BUSY, SAID_ON_DAY_1

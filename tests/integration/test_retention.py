@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from fleetagent.adapters.postgres.audit import PostgresAudit
+from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Phase
-from fleetagent.domain.messages import Kind, Message
 from fleetagent.domain.records import Asked, Outcome, Run
 from fleetagent.domain.retention import Past
 from fleetagent.domain.schedule import Trigger

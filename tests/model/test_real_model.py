@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from fleetagent.dev.llama import LlamaServer
+from fleetagent.domain.conversation.strict import violations
 from fleetagent.domain.records import Outcome
-from fleetagent.domain.strict import violations
 from support.real_model import WINDOW_TOKENS, Report, Watch, many_runs, on_llama, told
 from support.servers import Market
 from support.stores import Process, a_process

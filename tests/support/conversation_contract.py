@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from fleetagent.domain.counts import Clip, Counts
-from fleetagent.domain.messages import Kind, Left, Message, ToolCall
+from fleetagent.domain.conversation.counts import Clip, Counts
+from fleetagent.domain.conversation.messages import Kind, Left, Message, ToolCall
+from fleetagent.domain.conversation.window import Anchor, Calibration
 from fleetagent.domain.records import AgentRecord, Run, Spent
-from fleetagent.domain.window import Anchor, Calibration
 from fleetagent.errors import LeaseLost
 from fleetagent.ports import Conversation
 

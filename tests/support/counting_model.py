@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from fleetagent.domain.conversation.strict import violations
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply, Usage
-from fleetagent.domain.strict import violations
 from fleetagent.errors import PromptTooLong
 from support.fakes import Line, says
 

@@ -16,10 +16,10 @@ from fleetagent.adapters.model.gate import Gate
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import TOOLS, Arguments, Tool
 from fleetagent.agent.turn import Ended
+from fleetagent.domain.conversation.strict import violations
 from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.model import JsonObject, ModelRequest, Reply
 from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.strict import violations
 from fleetagent.ports.world import MayBegin, at_once
 from support.fleets import an_offer, as_rented
 from support.on_postgres import EmptyMarket, OnPostgres, SkippedTime

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fleetagent.domain.alternation import alternating, without_system
-from fleetagent.domain.calls import normalise
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.alternation import alternating, without_system
+from fleetagent.domain.conversation.calls import normalise
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
 from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
 from fleetagent.domain.text import cut
 from fleetagent.sim.model.parse import read

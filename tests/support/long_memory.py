@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from fleetagent.domain.messages import Left, Message
+from fleetagent.domain.conversation.messages import Left, Message
 from fleetagent.domain.records import Action, ActionState, AgentRecord, Pulse, Run, RunReport, Spent
 from support.memory import Memory, Row
 

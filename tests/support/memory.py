@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from fleetagent.domain.counts import Counts
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Left, Message
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.facts import Refusal
-from fleetagent.domain.messages import Left, Message
 from fleetagent.domain.observation import Calls
 from fleetagent.domain.records import (
     Action,
@@ -27,7 +28,6 @@ from fleetagent.domain.records import (
     Spent,
 )
 from fleetagent.domain.schedule import Pending, Trigger, Wake
-from fleetagent.domain.window import Calibration
 from fleetagent.errors import LeaseLost
 from support.fleets import NOW
 

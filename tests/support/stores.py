@@ -15,7 +15,7 @@ from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
 from fleetagent.adapters.postgres.ledger import PostgresLedger
 from fleetagent.adapters.postgres.runs import PostgresRuns
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.records import AgentKey, AgentRecord, Conclusion, Lease, Outcome, Run
 
 KEY = AgentKey("prod", "porep")

@@ -8,8 +8,8 @@ from fleetagent.agent.subject import Subject
 from fleetagent.agent.toolbox import Toolbox
 from fleetagent.agent.tools import TOOLS
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.calls import normalise
-from fleetagent.domain.messages import Message
+from fleetagent.domain.conversation.calls import normalise
+from fleetagent.domain.conversation.messages import Message
 from fleetagent.domain.model import RawCall, Reply, Usage
 from fleetagent.domain.records import Lease
 from support.fleets import NOW, an_instance, an_observation

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from fleetagent.agent.ask import ask
 from fleetagent.agent.counting import doubted, measure
 from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
-from fleetagent.domain.compaction import UNMASKED_RUNS, Compaction, FeedbackSize, RunSize, masking_pays, plan
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.compaction import (
+    UNMASKED_RUNS,
+    Compaction,
+    FeedbackSize,
+    RunSize,
+    masking_pays,
+    plan,
+)
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.summary import RunNote, acceptable_summary, digest, summary_request
+from fleetagent.domain.conversation.transcript import repair, wire
+from fleetagent.domain.conversation.window import CAUTIOUS_RATIO, message_tokens, request_estimate
 from fleetagent.domain.records import RunReport
-from fleetagent.domain.summary import RunNote, acceptable_summary, digest, summary_request
 from fleetagent.domain.text import clean
-from fleetagent.domain.transcript import repair, wire
-from fleetagent.domain.window import CAUTIOUS_RATIO, message_tokens, request_estimate
 from fleetagent.errors import BadPrompt, ContextFull, ModelFailed, PromptTooLong
 from fleetagent.ports import Cluster, Conversation, Meter, Model
 

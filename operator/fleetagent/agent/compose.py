@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from fleetagent.agent.subject import Subject
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.counts import Counts
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.window import Calibration, Count
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.prompt import observation_text
 from fleetagent.domain.records import Run
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.text import clean
-from fleetagent.domain.window import Calibration, Count
 from fleetagent.ports import Conversation
 
 MOST_FEEDBACK_CHARS = 2_000

@@ -4,9 +4,9 @@ import logging
 from dataclasses import replace
 
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.counts import Worth, believable
+from fleetagent.domain.conversation.counts import Worth, believable
+from fleetagent.domain.conversation.window import LOWEST_RATIO, SMALLEST_WINDOW, Anchor, Calibration
 from fleetagent.domain.model import ModelRequest, Reply
-from fleetagent.domain.window import LOWEST_RATIO, SMALLEST_WINDOW, Anchor, Calibration
 from fleetagent.errors import PromptTooLong
 from fleetagent.ports import Model
 

@@ -13,8 +13,8 @@ from fleetagent.agent.desk import Desk
 from fleetagent.agent.progress import Progress
 from fleetagent.agent.toolbox import Toolbox
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.calls import NO_ANSWER, Call, normalise, told_beside
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.calls import NO_ANSWER, Call, normalise, told_beside
+from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.model import Reply
 from fleetagent.errors import ModelFailed, PromptTooLong
 from fleetagent.ports import Model

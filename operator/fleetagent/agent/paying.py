@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.counts import ABSURD_TIMES, believable
+from fleetagent.domain.conversation.counts import ABSURD_TIMES, believable
 from fleetagent.domain.model import Reply
 from fleetagent.domain.money import model_usd
 from fleetagent.domain.records import Spent

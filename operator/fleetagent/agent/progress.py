@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fleetagent.domain.calls import Call
+from fleetagent.domain.conversation.calls import Call
 
 MOST_SAME_CALLS = 3
 MOST_CUT_OFF = 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fleetagent.agent.desk import FROM_STRANGERS, Desk
 from fleetagent.agent.tools import Tool
-from fleetagent.domain.calls import Call
+from fleetagent.domain.conversation.calls import Call
 from fleetagent.domain.text import clean
 from fleetagent.errors import BadResource, Denied, TryLater, Unclear
 

@@ -16,7 +16,7 @@ from fleetagent.agent.planning import offers_for, plan
 from fleetagent.domain.approval import told
 from fleetagent.domain.arguments import compact
 from fleetagent.domain.capacity import capacity, offer_rate, usd_per_proof
-from fleetagent.domain.declared import as_declared, names, unknown_names
+from fleetagent.domain.conversation.declared import as_declared, names, unknown_names
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.facts import MODEL
 from fleetagent.domain.fleet import FleetUnknown, Offer
@@ -29,7 +29,7 @@ MOST_OFFERS_SHOWN = 15
 
 
 class Arguments(BaseModel):
-    """What every tool's arguments have in common. Types are exact here: `domain/declared` has read texts before.
+    """What every tool's arguments have in common. Types are exact: `conversation.declared` has read texts.
 
     Unknown keys are ignored by what only looks or notes; see `EffectArguments` for what acts.
     """

@@ -5,15 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fleetagent.agent.subject import Subject
-from fleetagent.domain.counts import Counts
-from fleetagent.domain.messages import Kind, Message
-from fleetagent.domain.model import JsonObject, ModelRequest
-from fleetagent.domain.prompt import system_prompt
-from fleetagent.domain.records import Run, Spent
-from fleetagent.domain.strict import violations
-from fleetagent.domain.text import clean, cut
-from fleetagent.domain.transcript import repair, wire
-from fleetagent.domain.window import (
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.strict import violations
+from fleetagent.domain.conversation.transcript import repair, wire
+from fleetagent.domain.conversation.window import (
     Anchor,
     Budget,
     Calibration,
@@ -22,6 +18,10 @@ from fleetagent.domain.window import (
     request_estimate,
     rooms_for_tool_results,
 )
+from fleetagent.domain.model import JsonObject, ModelRequest
+from fleetagent.domain.prompt import system_prompt
+from fleetagent.domain.records import Run, Spent
+from fleetagent.domain.text import clean, cut
 from fleetagent.errors import BadPrompt, ContextFull
 from fleetagent.ports import Conversation
 

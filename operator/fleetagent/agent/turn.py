@@ -28,7 +28,7 @@ from fleetagent.agent.loop import Ending, Loop
 from fleetagent.agent.skip import looks, nothing_new
 from fleetagent.agent.subject import Subject
 from fleetagent.agent.transcript import Transcript
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import EFFECTS, Conclusion, Lease, Outcome, Run
 from fleetagent.domain.schedule import Trigger

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from fleetagent.domain.approval import Decided
-from fleetagent.domain.counts import Counts
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.fleet import Waiting
 from fleetagent.domain.observation import Alert, Calls
 from fleetagent.domain.rates import HostKey, KindKey
-from fleetagent.domain.window import Calibration
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from fleetagent.domain.counts import Counts
+from fleetagent.domain.conversation.counts import Counts
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown
 from fleetagent.domain.money import dollars, over_budget

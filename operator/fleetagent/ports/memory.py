@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from fleetagent.domain.approval import Answer, Wish
-from fleetagent.domain.counts import Counts
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Message
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.facts import Refusal
 from fleetagent.domain.fleet import Instance, Waiting
-from fleetagent.domain.messages import Message
 from fleetagent.domain.observation import Alert
 from fleetagent.domain.records import (
     Action,
@@ -30,7 +31,6 @@ from fleetagent.domain.records import (
 from fleetagent.domain.retention import Batch, Past, Place, TableSize
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 from fleetagent.domain.settle import Change, Doomed
-from fleetagent.domain.window import Calibration
 
 
 class Agents(Protocol):

@@ -18,7 +18,7 @@ from fleetagent.agent.observe import Observe
 from fleetagent.agent.subject import label_prefix
 from fleetagent.agent.toolbox import Toolbox
 from fleetagent.agent.tools import TOOLS
-from fleetagent.domain.calls import normalise
+from fleetagent.domain.conversation.calls import normalise
 from fleetagent.domain.model import RawCall, Reply, Usage
 from fleetagent.domain.records import AgentKey, AgentRecord, Run, SessionRecord
 from fleetagent.domain.resource import FleetAgent

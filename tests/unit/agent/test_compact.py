@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.messages import Kind, Left, Message
+from fleetagent.domain.conversation.messages import Kind, Left, Message
 from fleetagent.domain.model import Reply
 from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Trigger

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.calls import normalise
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.calls import normalise
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.window import request_estimate
 from fleetagent.domain.model import ModelRequest, RawCall, Reply, Usage
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.window import request_estimate
 from support.counting_model import CountingModel
 from support.fakes import calls, says
 from support.memory import Memory, Row

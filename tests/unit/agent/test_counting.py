@@ -7,11 +7,11 @@ import pytest
 
 from fleetagent.agent.ask import ask
 from fleetagent.agent.counting import measure
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.model import ModelRequest, Reply, Usage
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.window import Calibration
 from fleetagent.errors import PromptTooLong
 from support.fakes import StrictModel, calls, says
 from support.memory import Memory

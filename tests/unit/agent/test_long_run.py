@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleetagent.agent.tools import TOOLS
-from fleetagent.domain.messages import Kind
+from fleetagent.domain.conversation.messages import Kind
 from fleetagent.domain.model import ModelRequest
 from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.errors import TryLater

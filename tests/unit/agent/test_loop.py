@@ -9,8 +9,8 @@ import pytest
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.loop import MOST_ROUNDS, verdict_in
 from fleetagent.agent.progress import CUT_OFF_TWICE, MOST_CALLS, MOST_SAME_CALLS, MOST_USELESS_ANSWERS
-from fleetagent.domain.calls import MAX_CALLS
-from fleetagent.domain.messages import Kind
+from fleetagent.domain.conversation.calls import MAX_CALLS
+from fleetagent.domain.conversation.messages import Kind
 from fleetagent.domain.model import Reply, Usage
 from fleetagent.domain.records import Outcome
 from support.fakes import VERDICT, StrictModel, calls, says

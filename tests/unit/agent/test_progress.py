@@ -1,7 +1,7 @@
 """Bounds on what a model may repeat."""
 
 from fleetagent.agent.progress import CUT_OFF_TWICE, MOST_CALLS, MOST_SAME_CALLS, MOST_USELESS_ANSWERS, Progress
-from fleetagent.domain.calls import Call
+from fleetagent.domain.conversation.calls import Call
 
 
 def a_call(name: str = "look", **arguments: int) -> Call:

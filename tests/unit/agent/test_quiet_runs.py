@@ -7,7 +7,7 @@ import pytest
 
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import TOOLS
-from fleetagent.domain.calls import MAX_CALLS
+from fleetagent.domain.conversation.calls import MAX_CALLS
 from fleetagent.domain.model import Reply, Usage
 from fleetagent.domain.records import Outcome
 from fleetagent.errors import TryLater

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from fleetagent.agent.counting import counted, measure
 from fleetagent.agent.tools import TOOLS
-from fleetagent.domain.counts import Counts
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.transcript import wire
+from fleetagent.domain.conversation.window import Anchor, Calibration, message_tokens
 from fleetagent.domain.model import RawCall
 from fleetagent.domain.records import ActionState, Run
 from fleetagent.domain.schedule import Trigger
-from fleetagent.domain.transcript import wire
-from fleetagent.domain.window import Anchor, Calibration, message_tokens
 from fleetagent.errors import ContextFull
 from support.fakes import StrictModel, calls, says
 from support.memory import Memory

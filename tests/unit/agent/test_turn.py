@@ -10,7 +10,7 @@ import pytest
 
 from fleetagent.agent.desk import Desk
 from fleetagent.agent.tools import TOOLS, Tool
-from fleetagent.domain.messages import Kind, Left
+from fleetagent.domain.conversation.messages import Kind, Left
 from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Trigger, Wake
 from fleetagent.errors import BadPrompt, BadReply, BadResource, LeaseLost, TryLater

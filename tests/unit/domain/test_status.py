@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.counts import Clip, Counts
+from fleetagent.domain.conversation.counts import Clip, Counts
+from fleetagent.domain.conversation.window import Anchor
 from fleetagent.domain.demand import Demand, DemandUnknown
 from fleetagent.domain.fleet import FleetUnknown, Phase
 from fleetagent.domain.observation import LaunchProblem, Observation
 from fleetagent.domain.records import Outcome
 from fleetagent.domain.status import Finding, Health, findings, merged
-from fleetagent.domain.window import Anchor
 from support.fleets import NOW, a_condition, an_instance, an_observation
 from support.manifests import a_parsed_spec
 

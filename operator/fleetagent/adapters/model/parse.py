@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fleetagent.domain.conversation.spoken import apart
 from fleetagent.domain.model import RawCall, Reply, Usage
-from fleetagent.domain.spoken import apart
 
 CUT_OFF = frozenset(
     {"length", "max_tokens", "content_filter", "model_context_window_exceeded", "incomplete", "abort", "error"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetagent.adapters.model.verdicts import Fix, Judgement, Verdict
-from fleetagent.domain.alternation import alternating, without_system
+from fleetagent.domain.conversation.alternation import alternating, without_system
 from fleetagent.domain.model import JsonObject, ModelRequest
 from fleetagent.domain.resource import RESERVED_PARAMETERS
 from fleetagent.errors import BadResource

@@ -16,8 +16,8 @@ from typing import Any
 
 from fleetagent.adapters.model.answers import Answer, NoAnswer
 from fleetagent.adapters.model.parse import count_in
+from fleetagent.domain.conversation.window import SMALLEST_WINDOW
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.window import SMALLEST_WINDOW
 
 Fetch = Callable[[str, JsonObject | None], Awaitable[Answer | NoAnswer]]
 """Gets a URL, or posts a body to it; a path is meant to begin at the base URL."""

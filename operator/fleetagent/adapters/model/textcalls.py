@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from fleetagent.domain.arguments import compact, decoded, decoded_at, harmless, parsed_arguments
-from fleetagent.domain.declared import as_declared, unknown_names
+from fleetagent.domain.conversation.declared import as_declared, unknown_names
+from fleetagent.domain.conversation.spoken import CALL_MARK
 from fleetagent.domain.model import CallsFrom, JsonObject, RawCall, Reply
-from fleetagent.domain.spoken import CALL_MARK
 from fleetagent.domain.text import neutral
 
 log = logging.getLogger(__name__)

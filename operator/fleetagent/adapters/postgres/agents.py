@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fleetagent.adapters.postgres.database import NOW, Database
 from fleetagent.adapters.postgres.tables import agents, messages, runs, sessions
 from fleetagent.adapters.postgres.waiting import close_interrupted, forget_waiting
-from fleetagent.domain.counts import counts_in
-from fleetagent.domain.messages import Kind, Left
+from fleetagent.domain.conversation.counts import counts_in
+from fleetagent.domain.conversation.messages import Kind, Left
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Quiet, SessionRecord
-from fleetagent.domain.window import Calibration
 from fleetagent.errors import LeaseLost
 
 UIDS_REMEMBERED = 100

@@ -23,8 +23,8 @@ from fleetagent.adapters.postgres.tables import (
     triggers,
     wakes,
 )
+from fleetagent.domain.conversation.messages import Kind
 from fleetagent.domain.fleet import ENDED
-from fleetagent.domain.messages import Kind
 from fleetagent.domain.records import ActionState, Lease
 from fleetagent.domain.retention import Batch, Past, Place, TableSize
 

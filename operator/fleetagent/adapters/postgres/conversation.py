@@ -13,10 +13,10 @@ from fleetagent.adapters.postgres.fleet_rows import action_of
 from fleetagent.adapters.postgres.runs import report
 from fleetagent.adapters.postgres.spend import booked
 from fleetagent.adapters.postgres.tables import actions, agents, compactions, messages, runs, sessions
-from fleetagent.domain.counts import Counts
-from fleetagent.domain.messages import Kind, Left, Message, ToolCall
+from fleetagent.domain.conversation.counts import Counts
+from fleetagent.domain.conversation.messages import Kind, Left, Message, ToolCall
+from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.records import Run, RunReport, Spent
-from fleetagent.domain.window import Calibration
 
 NO_CALLS = "[]"
 _KINDS = {kind.value: kind for kind in Kind}

@@ -16,7 +16,7 @@ from fleetagent.adapters.postgres.waiting import (
     persist_trigger,
     serve,
 )
-from fleetagent.domain.messages import Left
+from fleetagent.domain.conversation.messages import Left
 from fleetagent.domain.observation import Alert, Calls
 from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
 from fleetagent.domain.schedule import Pending, Trigger, Wake

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetagent.domain.declared import as_declared, names, unknown_names
+from fleetagent.domain.conversation.declared import as_declared, names, unknown_names
 from fleetagent.domain.model import JsonObject
 
 

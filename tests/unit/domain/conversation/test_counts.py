@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleetagent.domain.counts import Clip, Counts, Worth, believable, counts_in
-from fleetagent.domain.window import Anchor, Calibration
+from fleetagent.domain.conversation.counts import Clip, Counts, Worth, believable, counts_in
+from fleetagent.domain.conversation.window import Anchor, Calibration
 
 KNOWN = Calibration(1.2, 9, 1.1)
 NEW = Calibration()

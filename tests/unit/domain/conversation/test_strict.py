@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleetagent.domain.conversation.strict import violations
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.strict import violations
 
 SYSTEM: JsonObject = {"role": "system", "content": "s"}
 USER: JsonObject = {"role": "user", "content": "u"}

@@ -1,7 +1,7 @@
 """What leaves the prompt, in which order, and how much."""
 
-from fleetagent.domain.compaction import Compaction, FeedbackSize, RunSize, plan
-from fleetagent.domain.window import Budget
+from fleetagent.domain.conversation.compaction import Compaction, FeedbackSize, RunSize, plan
+from fleetagent.domain.conversation.window import Budget
 
 BUDGET = Budget(total=30_000, reply=2_000, tool_results=4_000)
 

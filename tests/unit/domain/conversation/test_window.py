@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleetagent.domain.window import (
+from fleetagent.domain.conversation.window import (
     Anchor,
     Budget,
     Calibration,

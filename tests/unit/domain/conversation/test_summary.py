@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.summary import DIGEST_HEAD, RunNote, acceptable_summary, digest, summary_request
 from fleetagent.domain.model import RawCall, Reply, Usage
-from fleetagent.domain.summary import DIGEST_HEAD, RunNote, acceptable_summary, digest, summary_request
 
 
 def count(text: str) -> int:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.window import MESSAGE_OVERHEAD, REQUEST_OVERHEAD, Count, fit
 from fleetagent.domain.model import Reply
 from fleetagent.domain.text import cut, neutral
-from fleetagent.domain.window import MESSAGE_OVERHEAD, REQUEST_OVERHEAD, Count, fit
 
 _SHORTEST_SUMMARY_CHARS = 60
 _CHARS_OF_A_LINE = 2_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleetagent.domain.arguments import compact, diagnosis, parsed_arguments
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.spoken import CALL_MARK, spoken
 from fleetagent.domain.model import JsonObject, RawCall, Reply
-from fleetagent.domain.spoken import CALL_MARK, spoken
 from fleetagent.domain.text import clean, cut
 
 NO_ANSWER: Final = "(no answer)"

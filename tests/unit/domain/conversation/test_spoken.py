@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetagent.domain.spoken import apart, spoken
+from fleetagent.domain.conversation.spoken import apart, spoken
 
 
 @pytest.mark.parametrize(

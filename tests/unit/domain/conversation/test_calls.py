@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleetagent.domain.calls import CUT_OFF, MAX_CALLS, NO_ANSWER, normalise, told_beside
+from fleetagent.domain.conversation.calls import CUT_OFF, MAX_CALLS, NO_ANSWER, normalise, told_beside
 from fleetagent.domain.model import RawCall, Reply, Usage
 
 

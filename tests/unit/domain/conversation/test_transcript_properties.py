@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetagent.domain.calls import normalise
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.calls import normalise
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.spoken import apart, spoken
+from fleetagent.domain.conversation.strict import violations
+from fleetagent.domain.conversation.transcript import repair, wire
 from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
-from fleetagent.domain.spoken import apart, spoken
-from fleetagent.domain.strict import violations
-from fleetagent.domain.transcript import repair, wire
 from fleetagent.sim.model.personality import PERSONALITIES
 from support.histories import ARGUMENTS, FACTS, REPLIES, ROW, ROWS, TEXT, conversation, refused
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from fleetagent.domain.window import LOWEST_RATIO, Anchor, Calibration, nearest
+from fleetagent.domain.conversation.window import LOWEST_RATIO, Anchor, Calibration, nearest
 
 ABSURD_TIMES: Final = 10
 CLIPPED_BELOW: Final = 0.8

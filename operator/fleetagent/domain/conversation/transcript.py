@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fleetagent.domain.arguments import compact, stored_arguments
-from fleetagent.domain.calls import NOTHING_SAID, UNFIT, fit_name
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.calls import NOTHING_SAID, UNFIT, fit_name
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.spoken import spoken
+from fleetagent.domain.conversation.strict import LONGEST_ID
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.spoken import spoken
-from fleetagent.domain.strict import LONGEST_ID
 from fleetagent.domain.text import clean
 
 LEFT_OUT: Final = "[left out]"

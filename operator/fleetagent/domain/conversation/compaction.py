@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetagent.domain.window import Budget
+from fleetagent.domain.conversation.window import Budget
 
 UNMASKED_RUNS = 2
 _SHARE_WORTH_MASKING = 6

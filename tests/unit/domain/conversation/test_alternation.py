@@ -7,11 +7,11 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetagent.domain.alternation import alternating, without_system
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.alternation import alternating, without_system
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.strict import violations
+from fleetagent.domain.conversation.transcript import repair, wire
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.strict import violations
-from fleetagent.domain.transcript import repair, wire
 from fleetagent.sim.model.parse import read
 from fleetagent.sim.model.personality import PERSONALITIES
 

@@ -6,9 +6,9 @@ Valid wire messages in, valid wire messages out. No word is lost, and what is st
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fleetagent.domain.calls import NO_ANSWER
+from fleetagent.domain.conversation.calls import NO_ANSWER
+from fleetagent.domain.conversation.transcript import OPENING
 from fleetagent.domain.model import JsonObject
-from fleetagent.domain.transcript import OPENING
 
 _MISSING: Final[Mapping[str, str]] = {"user": OPENING, "assistant": NO_ANSWER}
 """What is said for whose turn it was and who said nothing: at the beginning, or after results that nobody took up."""

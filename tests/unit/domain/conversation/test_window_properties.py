@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetagent.domain.compaction import FeedbackSize, RunSize, plan
-from fleetagent.domain.summary import RunNote, digest
-from fleetagent.domain.window import Budget, Calibration, fit, fit_tool_result
+from fleetagent.domain.conversation.compaction import FeedbackSize, RunSize, plan
+from fleetagent.domain.conversation.summary import RunNote, digest
+from fleetagent.domain.conversation.window import Budget, Calibration, fit, fit_tool_result
 
 QUICK = settings(deadline=None)
 AT = datetime(2026, 11, 29, tzinfo=UTC)

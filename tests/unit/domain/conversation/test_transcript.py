@@ -2,11 +2,11 @@
 
 import pytest
 
-from fleetagent.domain.calls import NOTHING_SAID
-from fleetagent.domain.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.calls import NOTHING_SAID
+from fleetagent.domain.conversation.messages import Kind, Message, ToolCall
+from fleetagent.domain.conversation.strict import violations
+from fleetagent.domain.conversation.transcript import LEFT_OUT, NO_OUTPUT, NO_RESULT, repair, wire
 from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
-from fleetagent.domain.strict import violations
-from fleetagent.domain.transcript import LEFT_OUT, NO_OUTPUT, NO_RESULT, repair, wire
 from fleetagent.sim.model.personality import PERSONALITIES, Personality
 from support.histories import refused
 

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 
-from fleetagent.domain.calls import normalise
-from fleetagent.domain.compaction import Compaction, FeedbackSize, RunSize, plan
-from fleetagent.domain.messages import Kind, Message
+from fleetagent.domain.conversation.calls import normalise
+from fleetagent.domain.conversation.compaction import Compaction, FeedbackSize, RunSize, plan
+from fleetagent.domain.conversation.messages import Kind, Message
+from fleetagent.domain.conversation.strict import violations
+from fleetagent.domain.conversation.transcript import repair, wire
+from fleetagent.domain.conversation.window import Budget, Calibration, message_tokens, request_estimate
 from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
-from fleetagent.domain.strict import violations
-from fleetagent.domain.transcript import repair, wire
-from fleetagent.domain.window import Budget, Calibration, message_tokens, request_estimate
 
 PARALLEL_CALLS = 5
 SUMMARY = Message(0, Kind.SUMMARY, "user", "Fleet\nas summarised")
