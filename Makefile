@@ -1,7 +1,7 @@
 # Everything that one does with this repository. `make` alone lists it.
 #
 # A fresh machine needs Python 3.11 or newer, make, and Go for the local control plane (once, 4 to 8 minutes, kept in
-# the user's cache folder). Docker is needed by `make image` and `make kind` only.
+# the user's cache folder). Docker is needed by `make image`, `make kind` and `make e2e` only.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -14,10 +14,9 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 CHART := charts/fleetagent
 
 IMAGE ?= fleetagent:$(VERSION)
-# What follows the last colon, unless that is a registry's port; as with docker, no tag is `latest`.
-IMAGE_TAG = $(or $(word 2,$(subst :, ,$(notdir $(IMAGE)))),latest)
-PYTHON_IMAGE ?= python:3.11-slim
 KIND_CLUSTER ?= fleetagent
+# A folder with a cluster of one node, for machines that can't pull kind's; tests/cluster/node.sh says what is in it.
+NODE ?= ../shared/node
 KIND_NAMESPACE := fleetagent-system
 
 ##@ Use
@@ -25,7 +24,7 @@ KIND_NAMESPACE := fleetagent-system
 .PHONY: help
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: dev
 dev: $(VENV)/.installed ## The whole thing on this machine, from nothing; ARGS="--for 90s" ends by itself
@@ -64,6 +63,12 @@ nightly: $(VENV)/.installed ## A million calls of a hostile model, a crash at ev
 	CRASH_ONE_IN=1 $(VENV)/bin/pytest -q tests/integration/test_crash_matrix.py
 	$(VENV)/bin/pytest -q tests/unit --hypothesis-profile=searching
 
+# Twenty-five minutes with a machine that does nothing else; ARGS="--rounds=30 --agents=50 --blows=5" for a shorter one.
+.PHONY: soak
+soak: $(VENV)/.installed ## 100 agents for 20 minutes on two replicas that are killed; ARGS: --rounds, --agents, --blows
+	$(PY) -m fleetagent.dev.prebuild
+	$(VENV)/bin/pytest tests/soak $(ARGS)
+
 .PHONY: format
 format: $(VENV)/.installed ## Let ruff format and mend what it can
 	$(VENV)/bin/ruff format .
@@ -100,32 +105,31 @@ chart: $(VENV)/.installed ## Lint, render and package the chart into dist/
 	"$$helm" package $(CHART) --destination dist
 
 .PHONY: image
-image: docker-is-there ## Build the container image; PYTHON_IMAGE names the base, IMAGE the result
-	docker build --build-arg PYTHON_IMAGE=$(PYTHON_IMAGE) --tag $(IMAGE) .
+image: ## Build the container image IMAGE; PYTHON_IMAGE names the base, which is made here where none can be pulled
+	$(if $(PYTHON_IMAGE),PYTHON_IMAGE=$(PYTHON_IMAGE)) image/build.sh $(IMAGE)
 
-# kind pulls its node image, and the Postgres below its own, from a public registry. Where none can be reached, this fails
-# at that step and says so; nothing else of the repository depends on it.
+# kind pulls its node image, and that node its Postgres, from a public registry. Where none can be reached, this fails at
+# that step and says so.
 .PHONY: kind
-kind: docker-is-there kind-is-there image $(VENV)/.installed ## A kind cluster with Postgres and the operator, from the chart
-	kind get clusters | grep -qx $(KIND_CLUSTER) || kind create cluster --name $(KIND_CLUSTER) --config kind-config.yaml
-	kind load docker-image $(IMAGE) --name $(KIND_CLUSTER)
-	kubectl="kubectl --context kind-$(KIND_CLUSTER) --namespace $(KIND_NAMESPACE)" && \
-	{ $$kubectl get namespace $(KIND_NAMESPACE) || $$kubectl create namespace $(KIND_NAMESPACE); } && \
-	$$kubectl apply -f examples/kind/postgres.yaml && \
-	$$kubectl rollout status deployment/postgres --timeout=3m && \
+kind: image $(VENV)/.installed ## A kind cluster with all of it inside: operator, Postgres, simulated market and model, an agent
 	helm="$$($(PY) -m fleetagent.dev.helm)" && \
-	"$$helm" upgrade --install fleetagent $(CHART) --kube-context kind-$(KIND_CLUSTER) --namespace $(KIND_NAMESPACE) \
-	  --set image.repository=$(patsubst %:$(IMAGE_TAG),%,$(IMAGE)) --set image.tag=$(IMAGE_TAG) \
-	  --set database.existingSecret=postgres --set database.key=url --set cluster=kind-$(KIND_CLUSTER) && \
-	$$kubectl rollout status deployment/fleetagent --timeout=3m
+	IMAGE=$(IMAGE) KIND_CLUSTER=$(KIND_CLUSTER) HELM="$$helm" examples/kind/up.sh
 
-.PHONY: docker-is-there kind-is-there
-docker-is-there:
-	@command -v docker > /dev/null || { echo "error: docker is not installed; everything but image and kind works without it" >&2; exit 1; }
-	@docker info > /dev/null 2>&1 || { echo "error: docker is installed, but its daemon does not answer ('docker info' says why)" >&2; exit 1; }
-kind-is-there:
-	@command -v kind > /dev/null || { echo "error: kind is not installed; get it with: go install sigs.k8s.io/kind@latest" >&2; exit 1; }
-	@command -v kubectl > /dev/null || { echo "error: kubectl is not installed" >&2; exit 1; }
+# Only a cluster that is named may be tested on: the one that kubectl happens to point to is perhaps somebody's.
+# LOAD_IMAGE is called with each image: "kind load docker-image --name e2e", "docker push"; "true" where they are there.
+.PHONY: e2e
+e2e: $(VENV)/.installed ## Image and chart on the cluster of KUBECONFIG with LOAD_IMAGE; without one, on a node of this machine's own
+	@if [ -n "$(KUBECONFIG)" ]; then $(MAKE) --no-print-directory e2e-here; \
+	elif [ -f "$(NODE)/up.sh" ]; then NODE=$(NODE) tests/cluster/node.sh $(MAKE) --no-print-directory e2e-here; \
+	else echo "error: set KUBECONFIG to a cluster for tests, and LOAD_IMAGE to what brings an image there" >&2; exit 1; fi
+
+.PHONY: e2e-here
+e2e-here: image
+	@[ -n "$(LOAD_IMAGE)" ] || { echo 'error: LOAD_IMAGE is not set; for kind: LOAD_IMAGE="kind load docker-image --name kind"' >&2; exit 1; }
+	printf 'FROM $(IMAGE)\nLABEL next=yes\n' | docker build --quiet --tag $(IMAGE)-next - 2> /dev/null
+	$(LOAD_IMAGE) $(IMAGE)
+	$(LOAD_IMAGE) $(IMAGE)-next
+	IMAGE=$(IMAGE) HELM="$$($(PY) -m fleetagent.dev.helm)" $(VENV)/bin/pytest -x tests/cluster $(ARGS)
 
 ##@ Dependencies
 
@@ -142,6 +146,7 @@ lock: ## Lock the dependencies again, with hashes
 	$(LOCK_VENV)/bin/pip install -q pip==25.3 pip-tools==7.5.2
 	$(LOCK) --extra=dev --extra=test --output-file=requirements-dev.lock pyproject.toml
 	$(LOCK) --constraint=requirements-dev.lock --output-file=requirements.lock pyproject.toml
+	$(LOCK) --only-build-deps --build-deps-for=wheel --output-file=image/build.lock pyproject.toml
 
 .PHONY: venv
 venv: $(VENV)/.installed ## Only the virtual environment that the other targets make by themselves

@@ -78,18 +78,18 @@ def running(command: list[str], stage: Stage, sink: str) -> Iterator[subprocess.
             process.wait()
 
 
-def wait_until_ready(process: subprocess.Popen[bytes], stage: Stage, annotator: Annotator) -> None:
+def wait_until_ready(process: subprocess.Popen[bytes], stage: Stage, annotator: Annotator, name: str = NAME) -> None:
     """Until it has told of an annotation for the first time."""
     deadline = time.monotonic() + READY_SECONDS
-    while sample(stage, annotator, 1.0) is None:
+    while sample(stage, annotator, 1.0, name) is None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError("the floor does not answer")
 
 
-def sample(stage: Stage, annotator: Annotator, within_s: float) -> float | None:
+def sample(stage: Stage, annotator: Annotator, within_s: float, name: str = NAME) -> float | None:
     """Seconds from sending an annotation to its arrival at the sink; None when it does not arrive in time."""
     value, last = f"bench-{uuid.uuid4().hex}", requests_so_far(stage)
-    sent_at = annotator.request_run(NAME, value)
+    sent_at = annotator.request_run(name, value)
     time.sleep(LOOKS_AFTER_SECONDS)
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench import conversation, fleet, history, latency, memory, page, real_model, start
+from bench import conversation, fleet, history, latency, memory, page, real_model, start, thousand
 from bench.machine import machine_line
 from bench.page import Parts, Table
 from bench.world import say
 
 LATENCY, START, MEMORY = "Annotate to model request", "Own start", "Idle operator"
+THOUSAND = "A thousand agents"
 HISTORY, CONVERSATION = "History beside its peers", "A conversation of months"
 REAL_MODEL, FLEET = "A real model server", "Acting on a fleet"
 
 
-NAMES = ("latency", "start", "memory", "history", "conversation", "real-model", "fleet")
+NAMES = ("latency", "thousand", "start", "memory", "history", "conversation", "real-model", "fleet")
 
 
 def main() -> int:
@@ -37,6 +38,7 @@ def main() -> int:
 def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Table | Parts]]]:
     return {
         "latency": (LATENCY, partial(latency.measure, args.samples, args.agents)),
+        "thousand": (THOUSAND, partial(thousand.measure, args.many, args.at_once)),
         "start": (START, start.measure),
         "memory": (MEMORY, memory.measure),
         "history": (HISTORY, history.measure),
@@ -51,6 +53,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=NAMES, help="may be repeated")
     parser.add_argument("--samples", type=int, default=120, help="latency: of each operator (default: %(default)s)")
     parser.add_argument("--agents", type=int, default=50, help="latency: FleetAgents present (default: %(default)s)")
+    parser.add_argument("--many", type=int, default=1000, help="thousand: FleetAgents (default: %(default)s)")
+    parser.add_argument("--at-once", type=int, default=100, help="thousand: runs at once (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=page.RESULTS, help="the file to write (default: bench/results.md)")
     return parser.parse_args()
 

@@ -25,7 +25,7 @@ QUIET_SECONDS = 8.0  # longer than the idle time after which a burst of fleet ev
 LOOKS_AGAIN_SECONDS = 0.25
 
 PACE = {
-    "beat_seconds": "10",
+    "beat_seconds": "60",
     "look_seconds": "30",
     "lease_seconds": "15",
     "settling_seconds": "300",
@@ -43,11 +43,11 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def a_world() -> Iterator[Stage]:
-    """A stage whose operator is not started yet."""
+def a_world(*, audit: bool = False) -> Iterator[Stage]:
+    """A stage whose operator is not started yet; with `audit` the API server writes down what it is asked."""
     with (
         tempfile.TemporaryDirectory(prefix="fleetagent-bench-") as folder,
-        ControlPlane.start(progress=say) as cluster,
+        ControlPlane.start(progress=say, audit=audit) as cluster,
         EmbeddedPostgres.start() as postgres,
     ):
         crd = str(ROOT / "crds" / "fleetagents.yaml")
@@ -77,17 +77,18 @@ def wait_for_quiet(stage: Stage) -> None:
     until(stage, lambda: stage.rows(busy, QUIET_SECONDS)[0]["things"] == 0, "the runs come to rest")
 
 
-def add_agents(stage: Stage, count: int) -> None:
+def add_agents(stage: Stage, count: int, *, first: int = 0, **spec: Any) -> None:
     """So many more agents, without demand: each is looked at, and none has machines."""
+    finished = "SELECT count(DISTINCT agent_id) AS agents FROM runs WHERE state = 'finished'"
+    before = stage.rows(finished)[0]["agents"]
     more = [
         stage.manifest(
-            metadata={"name": f"{NAME}-{number:03}"}, spec=ONCE_A_DAY | {"demand": {"static": {"active": False}}}
+            metadata={"name": f"{NAME}-{number:03}"}, spec=ONCE_A_DAY | {"demand": {"static": {"active": False}}} | spec
         )
-        for number in range(count)
+        for number in range(first, first + count)
     ]
     stage.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(more))
-    finished = "SELECT count(DISTINCT agent_id) AS agents FROM runs WHERE state = 'finished'"
-    until(stage, lambda: stage.rows(finished)[0]["agents"] > count, f"{count} more agents have had their first run")
+    until(stage, lambda: stage.rows(finished)[0]["agents"] >= before + count, f"{count} more agents have had a run")
     wait_for_quiet(stage)
 
 

@@ -74,7 +74,7 @@ def _class_of(source: str) -> ast.ClassDef:
 
 def _chart_values() -> dict[str, str]:
     """Which value of the chart sets which variable, from the templates."""
-    text = "".join(p.read_text(encoding="utf-8") for p in sorted(CHART.iterdir()))
+    text = "".join(p.read_text(encoding="utf-8") for p in sorted(p for p in CHART.rglob("*") if p.is_file()))
     found: dict[str, str] = {}
     for name, what in re.findall(r"- name: (FLEETAGENT_\w+)\n\s+(value: .*|valueFrom:\n.*\n.*)", text):
         values = re.findall(r"\.Values\.([\w.]+)", what)

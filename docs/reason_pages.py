@@ -9,6 +9,8 @@ from collections import defaultdict
 from reasons import conditions_said, events_said
 from writing import code, table
 
+from fleetagent.domain.status import ONLY_AN_EDIT_HELPS
+
 CONDITIONS = {
     "Ready": "Whether the agent can do its work. Takes over the reason of a condition that it needs.",
     "FleetKnown": "Whether market and ledger agree on every machine. While not, nothing is launched or stopped.",
@@ -21,7 +23,8 @@ CONDITIONS = {
     "CreditLasts": "Whether the market account's credit lasts another day at what its machines cost now.",
     "ContextFits": "Whether the prompt fits `spec.context.tokenBudget`.",
     "SpecHonoured": "Whether this version acts on every field of the spec.",
-    "Suspended": "Whether somebody suspended or paused the agent. `True` is no fault.",
+    "SchemaCurrent": "Whether the cluster's CustomResourceDefinition has all that this version of the operator reports.",
+    "Suspended": "Whether somebody suspended or paused the agent, or stopped the installation. `True` is no fault.",
 }
 
 
@@ -37,6 +40,21 @@ def conditions_page() -> str:
 As Kubernetes' own conditions: `type`, `status`, `reason`, `message`, `observedGeneration`, and `lastTransitionTime`,
 which moves only when the status does. `kubectl wait --for=condition=Ready fleetagent/porep` works. Each reason leads to
 its page in the [runbook](../runbook/README.md).
+"""
+    text += f"""
+## What kstatus makes of it
+
+Flux, `helm --wait` and others compute one word by the rules of kstatus:
+
+- `InProgress`: nobody has looked at this generation yet (`observedGeneration` is -1 in a new resource), or `Ready` is
+  `False` or `Unknown`: something is missing that may come while nobody touches the resource, such as a Secret.
+- `Failed`: the condition `Stalled` is `True`, with the reason and the words of `Ready`. It is only there while an edit of
+  the resource alone helps: {", ".join(map(code, sorted(ONLY_AN_EDIT_HELPS)))}.
+- `Current`: `Ready` is `True`. Whether the target is reached is another question: `OnTarget`.
+- `Terminating`: it is being deleted.
+
+With `mode: Suspended`, or while the installation is stopped, `Ready` is `False`: whoever waits for it waits until that
+ends.
 """
     for name, sentence in CONDITIONS.items():
         rows = [

@@ -155,7 +155,7 @@ def events_said() -> list[Said]:
     """Every Event with its type, save those that hand a condition's reason on: conditions have their own page."""
     code, found = Code(), []
     for module, call, inside in _everywhere(code):
-        if _called(call) != "event":
+        if _called(call) not in {"event", "_queue_event"}:
             continue
         given = {k.arg: k.value for k in call.keywords}
         if not {"kind", "reason"} <= set(given):

@@ -5,8 +5,10 @@
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from fleetagent.errors import CannotStart
 
@@ -17,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. What keeps a process from starting is one line and exit code 1."""
     args = _parser().parse_args(argv)
     command: Command = args.command
+    _have_a_home()
     try:
         return command(args)
     except CannotStart as error:
@@ -24,6 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _have_a_home() -> None:
+    """The Kubernetes client asks for one when it is imported; a container's user may have neither $HOME nor a name."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/"
 
 
 def _operator(_: argparse.Namespace) -> int:
@@ -37,14 +48,14 @@ def _operator(_: argparse.Namespace) -> int:
     return 0
 
 
-def _migrate(_: argparse.Namespace) -> int:
-    from fleetagent.adapters.postgres.migrate import migrate_to_head
+def _migrate(args: argparse.Namespace) -> int:
+    from fleetagent.adapters.postgres.migrate import head, migrate_to
     from fleetagent.bootstrap.logs import log_as
     from fleetagent.settings import read_settings
 
     settings = read_settings()
     log_as(settings.log_format)
-    revision = migrate_to_head(settings.database_url.get_secret_value())
+    revision = migrate_to(settings.database_url.get_secret_value(), args.to or head())
     logging.getLogger("fleetagent").info("the database has schema %s", revision)
     return 0
 
@@ -85,7 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fleetagent", description="Agents that keep a rented GPU fleet on target.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("operator", help="run the operator").set_defaults(command=_operator)
-    commands.add_parser("migrate", help="bring the database to this version's schema").set_defaults(command=_migrate)
+    migrate = commands.add_parser("migrate", help="bring the database to this version's schema")
+    migrate.add_argument("--to", metavar="SCHEMA", help="to this one, as the older version that comes next needs it")
+    migrate.set_defaults(command=_migrate)
     commands.add_parser("crd", help="print the CustomResourceDefinition").set_defaults(command=_crd)
     dev = commands.add_parser("dev", help="everything from nothing on this machine, with a live view")
     dev.add_argument("--for", dest="lasting", metavar="DURATION", help="end by itself after this time, such as 90s")

@@ -26,6 +26,10 @@ class Settings(BaseSettings):
     cluster: str = Field("default", min_length=1, max_length=253)
     """Name of this cluster; part of every machine's label, so two clusters on one market account need two names."""
 
+    peering: str | None = Field(None, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    """Name of the peering by which replicas take turns: a ClusterKopfPeering, with `namespaces` a KopfPeering in each.
+    Not set: this process is the only one. Who gives no sign for `lease_seconds` is passed over."""
+
     allowed_hosts: Names = ()
     """If set, the whole list of hosts that a resource's URLs may name, loopback too if listed; host or host:port."""
 
@@ -47,11 +51,14 @@ class Settings(BaseSettings):
     lease_seconds: int = Field(15, ge=3, le=300)
     """How long this process owns an agent without renewing."""
 
-    beat_seconds: float = Field(10, ge=0.2, le=300)
-    """How often each resource is looked at, although nothing happened."""
+    silent_seconds: float = Field(600, ge=4, le=3600)
+    """How long a watch, the peering or the beat may not be heard of before /healthz says that the process is deaf."""
+
+    beat_seconds: float = Field(60, ge=0.2, le=300)
+    """How often each resource is gone through, although nothing happened. What is due comes when it is due."""
 
     look_seconds: float = Field(30, ge=0.2, le=3600)
-    """How old the picture of the fleet may be while no run is due."""
+    """How old the picture of a fleet may be while no run is due; without machines, 30 times as old."""
 
     settling_seconds: float = Field(300, ge=1, le=3600)
     """How long an intent that nobody has seen counts as a machine."""
@@ -63,7 +70,7 @@ class Settings(BaseSettings):
     """Keep the market's minimum intervals between calls; off for the simulator."""
 
     database_pool: int = Field(10, ge=2, le=200)
-    """Most database connections of this process."""
+    """Most database connections of this process, beside one that /readyz asks on."""
 
     @field_validator("namespaces", "allowed_hosts", mode="before")
     @classmethod

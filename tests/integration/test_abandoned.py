@@ -5,8 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.deletion import Deletion
 from fleetagent.agent.lifecycle import Look
+from fleetagent.agent.report import Report
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.fleet import Fleet
 from support.fakes import FakeWorlds
@@ -33,9 +35,11 @@ def deletion_of(agent: Looks) -> Deletion:
     return Deletion(
         "test",
         agents=process.agents,
+        runs=process.runs,
         ledger=process.ledger,
         worlds=FakeWorlds(AssertionError("no model is asked"), agent.client),
         cluster=agent.cluster,
+        report=Report(agent.cluster, Metrics()),
         lifecycle=agent.lifecycle,
         effects=agent.effects,
         now=lambda: agent.now,

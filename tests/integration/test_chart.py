@@ -1,8 +1,7 @@
 """The chart, rendered by Helm itself and judged by a real API server."""
 
 import json
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,71 +9,26 @@ import pytest
 import yaml
 
 from fleetagent.dev.controlplane import ControlPlane
-from fleetagent.dev.helm import find_helm
-from fleetagent.dev.rbac import operator_objects
+from fleetagent.dev.rbac import operator_objects, peering_definitions, peering_objects
+from support.helm import CHART, Helm, Objects, as_list, environment, pod_spec, the
+from support.profiles import EVERYTHING, PROFILES, WATCHED
 
-REPOSITORY = Path(__file__).parents[2]
-CHART = REPOSITORY / "charts" / "fleetagent"
 RELEASE, NAMESPACE = "porep", "chart-home"
-FULL_NAME = "porep-fleetagent"
-WATCHED = ("chart-a", "chart-b")
+FULL_NAME, PEERING = "porep-fleetagent", "fleetagent"
 RBAC_KINDS = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-
-PROFILES: dict[str, dict[str, Any]] = {
-    "as it comes": {},
-    "its own namespace only": {"rbac": {"clusterWide": False}},
-    "two other namespaces": {"namespaces": list(WATCHED)},
-    "everything is there already": {
-        "crds": {"install": False},
-        "rbac": {"create": False},
-        "serviceAccount": {"create": False, "name": "theirs"},
-        "fullnameOverride": "theirs",
-    },
-    "everything set": {
-        "image": {
-            "repository": "registry.example/team/fleetagent",
-            "digest": f"sha256:{'0' * 64}",
-            "pullPolicy": "Always",
-        },
-        "imagePullSecrets": [{"name": "pull"}],
-        "nameOverride": "agents",
-        "database": {"existingSecret": "postgres-app", "key": "uri"},
-        "cluster": "prod-1",
-        "allowedHosts": ["console.vast.ai", "vllm.llm.svc:8000"],
-        "listenHost": "[::]",
-        "web": {"port": 9080},
-        "health": {"port": 9081},
-        "worker": {
-            "port": 9082,
-            "url": "https://workers.example",
-            "service": {"type": "LoadBalancer", "port": 443, "annotations": {"example.com/a": "b"}},
-        },
-        "logFormat": "text",
-        "leaseSeconds": 30,
-        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
-        "serviceAccount": {"name": "fleet", "annotations": {"example.com/role": "fleet"}},
-        "resources": {"limits": {"cpu": "1", "memory": "2Gi"}},
-        "podAnnotations": {"example.com/scrape": "true"},
-        "podLabels": {"team": "proofs"},
-        "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": [{"key": "spot", "operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-        "priorityClassName": "system-cluster-critical",
-        "terminationGracePeriodSeconds": 60,
-    },
-}
-
-Objects = list[dict[str, Any]]
+PEERING_KINDS = {"ClusterKopfPeering", "KopfPeering"}
 
 
 @pytest.fixture(scope="module")
-def helm() -> Path:
-    return find_helm()
+def helm() -> Helm:
+    return Helm()
 
 
 @pytest.fixture(scope="module")
 def namespaces(control_plane: ControlPlane) -> Iterator[None]:
-    """Where the release lives under the strictest pod security, and two namespaces that it may watch."""
+    """Where the release lives under the strictest pod security, two namespaces that it may watch, and kopf's kinds."""
+    control_plane.kubectl("apply", "--server-side", "--filename", str(CHART / "crds"))
+    control_plane.kubectl("wait", "--for=condition=Established", "--filename", str(CHART / "crds"))
     for name in (NAMESPACE, *WATCHED):
         control_plane.kubectl("create", "namespace", name)
     control_plane.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
@@ -82,36 +36,13 @@ def namespaces(control_plane: ControlPlane) -> Iterator[None]:
     control_plane.kubectl("delete", "namespace", NAMESPACE, *WATCHED, "--wait=false")
 
 
-def rendered(helm: Path, values: Mapping[str, Any]) -> Objects:
-    done = subprocess.run(
-        [helm, "template", RELEASE, CHART, "--namespace", NAMESPACE, "--values", "-"],
-        input=json.dumps(values),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+def rendered(helm: Helm, values: dict[str, Any], *, hooks: bool = False) -> Objects:
+    return helm.rendered(RELEASE, NAMESPACE, values, hooks=hooks)
 
 
-def the(objects: Objects, kind: str) -> dict[str, Any]:
-    (found,) = [each for each in objects if each["kind"] == kind]
-    return found
-
-
-def operator_container(objects: Objects) -> dict[str, Any]:
-    (container,) = the(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert isinstance(container, dict)
-    return container
-
-
-def environment(objects: Objects) -> dict[str, str]:
-    return {each["name"]: each.get("value", "") for each in operator_container(objects)["env"]}
-
-
-def rights(objects: Objects) -> Objects:
-    """The account and its roles, without what Helm adds to each object."""
-    found = [json.loads(json.dumps(each)) for each in objects if each["kind"] in RBAC_KINDS]
+def bare(objects: Objects, kinds: set[str]) -> Objects:
+    """Those of these kinds, without what Helm adds to each object."""
+    found = [json.loads(json.dumps(each)) for each in objects if each["kind"] in kinds]
     for each in found:
         each["metadata"].pop("labels", None)
     return sorted(
@@ -119,20 +50,14 @@ def rights(objects: Objects) -> Objects:
     )
 
 
-def as_list(objects: Objects) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-
-
-def test_helm_has_nothing_to_say_against_the_chart(helm: Path) -> None:
-    done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_helm_has_nothing_to_say_against_the_chart(helm: Helm) -> None:
+    helm.run("lint", "--strict", CHART)
 
 
 @pytest.mark.parametrize("values", PROFILES.values(), ids=PROFILES.keys())
 @pytest.mark.usefixtures("namespaces")
 def test_the_api_server_takes_every_object_as_it_is_rendered(
-    helm: Path, control_plane: ControlPlane, values: dict[str, Any]
+    helm: Helm, control_plane: ControlPlane, values: dict[str, Any]
 ) -> None:
     objects = rendered(helm, values)
 
@@ -145,25 +70,42 @@ def test_the_api_server_takes_every_object_as_it_is_rendered(
 
 @pytest.mark.parametrize("values", PROFILES.values(), ids=PROFILES.keys())
 @pytest.mark.usefixtures("namespaces")
-def test_the_pod_is_let_in_under_the_strictest_pod_security(
-    helm: Path, control_plane: ControlPlane, values: dict[str, Any]
+def test_the_operators_pod_and_the_tests_are_let_in_under_the_strictest_pod_security(
+    helm: Helm, control_plane: ControlPlane, values: dict[str, Any]
 ) -> None:
-    template = the(rendered(helm, values), "Deployment")["spec"]["template"]
-    template["spec"]["serviceAccountName"] = "default"  # the release's own is only rendered, not there
-    pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "probe", "namespace": NAMESPACE}}
+    objects = rendered(helm, values, hooks=True)
 
-    control_plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(pod))
+    for spec in (pod_spec(objects), the(objects, "Pod")["spec"]):
+        spec["serviceAccountName"] = "default"  # the release's own is only rendered, not there
+        metadata = {"name": "probe", "namespace": NAMESPACE}
+        pod = {"apiVersion": "v1", "kind": "Pod", "spec": spec, "metadata": metadata}
+        control_plane.kubectl("create", "--dry-run=server", "--validate=strict", "--filename=-", stdin=json.dumps(pod))
 
 
 @pytest.mark.parametrize(
-    ("values", "watched"),
-    [({}, ()), ({"rbac": {"clusterWide": False}}, (NAMESPACE,)), ({"namespaces": list(WATCHED)}, WATCHED)],
-    ids=["whole cluster", "own namespace", "two namespaces"],
+    ("values", "watched", "peering"),
+    [
+        ({}, (), PEERING),
+        ({"rbac": {"clusterWide": False}}, (NAMESPACE,), PEERING),
+        ({"namespaces": list(WATCHED), "peering": "ours"}, WATCHED, "ours"),
+        ({"replicas": 1, "peering": ""}, (), None),
+    ],
+    ids=["whole cluster", "own namespace", "two namespaces", "no peering"],
 )
 def test_the_chart_grants_what_the_operator_has_in_dev_and_tests(
-    helm: Path, values: dict[str, Any], watched: tuple[str, ...]
+    helm: Helm, values: dict[str, Any], watched: tuple[str, ...], peering: str | None
 ) -> None:
-    assert rights(rendered(helm, values)) == rights(operator_objects(NAMESPACE, FULL_NAME, watched))
+    objects = rendered(helm, values)
+
+    assert bare(objects, RBAC_KINDS) == bare(operator_objects(NAMESPACE, FULL_NAME, watched, peering), RBAC_KINDS)
+    agreed = peering_objects(peering, watched) if peering else []
+    assert bare(objects, PEERING_KINDS) == bare(agreed, PEERING_KINDS)
+
+
+def test_the_kinds_of_the_peering_objects_come_with_the_chart(helm: Helm) -> None:
+    kinds = {each["spec"]["names"]["kind"] for each in yaml.safe_load_all(helm.run("show", "crds", CHART)) if each}
+
+    assert kinds == PEERING_KINDS == {each["spec"]["names"]["kind"] for each in peering_definitions()}
 
 
 @pytest.mark.parametrize(
@@ -172,42 +114,26 @@ def test_the_chart_grants_what_the_operator_has_in_dev_and_tests(
     ids=["whole cluster", "own namespace", "two namespaces"],
 )
 def test_the_operator_watches_the_namespaces_in_which_it_has_rights(
-    helm: Path, values: dict[str, Any], expected: str
+    helm: Helm, values: dict[str, Any], expected: str
 ) -> None:
     assert environment(rendered(helm, values))["FLEETAGENT_NAMESPACES"] == expected
 
 
-def test_every_setting_reaches_the_operator(helm: Path) -> None:
-    settings = environment(rendered(helm, PROFILES["everything set"]))
+@pytest.mark.parametrize("kind", ["initContainers", "containers"])
+def test_both_containers_reach_the_same_database_in_the_same_way(helm: Helm, kind: str) -> None:
+    (container,) = pod_spec(rendered(helm, EVERYTHING))[kind]
 
-    assert settings == {
-        "FLEETAGENT_DATABASE_URL": "",  # from the Secret
-        "FLEETAGENT_NAMESPACES": "",
-        "FLEETAGENT_CLUSTER": "prod-1",
-        "FLEETAGENT_ALLOWED_HOSTS": "console.vast.ai,vllm.llm.svc:8000",
-        "FLEETAGENT_WEB_LISTEN": "[::]:9080",
-        "FLEETAGENT_HEALTH_LISTEN": "[::]:9081",
-        "FLEETAGENT_WORKER_LISTEN": "[::]:9082",
-        "FLEETAGENT_WORKER_URL": "https://workers.example",
-        "FLEETAGENT_LOG_FORMAT": "text",
-        "FLEETAGENT_LEASE_SECONDS": "30",
-        "HTTPS_PROXY": "http://proxy:3128",
+    assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
+    assert {"name": "ca", "mountPath": "/etc/postgres-ca", "readOnly": True} in container["volumeMounts"]
+    assert container["env"][0] == {
+        "name": "FLEETAGENT_DATABASE_URL",
+        "valueFrom": {"secretKeyRef": {"name": "postgres-app", "key": "uri"}},
     }
 
 
-def test_the_database_url_comes_from_the_named_secret_in_both_containers(helm: Path) -> None:
-    pod = the(rendered(helm, PROFILES["everything set"]), "Deployment")["spec"]["template"]["spec"]
-
-    for container in (*pod["initContainers"], *pod["containers"]):
-        assert container["env"][0] == {
-            "name": "FLEETAGENT_DATABASE_URL",
-            "valueFrom": {"secretKeyRef": {"name": "postgres-app", "key": "uri"}},
-        }
-
-
-def test_the_only_service_leads_to_where_workers_report(helm: Path) -> None:
-    objects = rendered(helm, PROFILES["everything set"])
-    ports = {each["name"]: each["containerPort"] for each in operator_container(objects)["ports"]}
+def test_each_service_leads_to_the_part_that_it_is_named_after(helm: Helm) -> None:
+    objects = rendered(helm, EVERYTHING)
+    ports = {each["name"]: each["containerPort"] for each in pod_spec(objects)["containers"][0]["ports"]}
 
     leads_to = {
         service["metadata"]["name"]: ports[service["spec"]["ports"][0]["targetPort"]]
@@ -215,10 +141,49 @@ def test_the_only_service_leads_to_where_workers_report(helm: Path) -> None:
         if service["kind"] == "Service"
     }
 
-    assert leads_to == {"porep-agents-worker": 9082}
+    assert leads_to == {"porep-agents-worker": 9082, "porep-agents-web": 9080, "porep-agents-health": 9081}
 
 
-def test_the_definition_is_the_generated_one_and_outlives_the_release(helm: Path) -> None:
+def test_only_the_workers_paths_are_on_the_internet(helm: Helm) -> None:
+    rules = the(rendered(helm, EVERYTHING), "Ingress")["spec"]["rules"]
+
+    assert [rule["host"] for rule in rules] == ["workers.example", "*.more.example"]
+    for rule in rules:
+        (path,) = rule["http"]["paths"]
+        assert (path["path"], path["backend"]["service"]["name"]) == ("/workers", "porep-agents-worker")
+
+
+@pytest.mark.parametrize("values", PROFILES.values(), ids=PROFILES.keys())
+def test_what_selects_the_operator_never_selects_the_tests_pod(helm: Helm, values: dict[str, Any]) -> None:
+    objects = rendered(helm, values, hooks=True)
+    operator = the(objects, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
+    test = the(objects, "Pod")["metadata"]["labels"].items()
+    selectors = [each["spec"]["selector"] for each in objects if each["kind"] == "Service"]
+    selectors += [each["spec"]["podSelector"]["matchLabels"] for each in objects if each["kind"] == "NetworkPolicy"]
+    selectors += [each["labelSelector"]["matchLabels"] for each in pod_spec(objects)["topologySpreadConstraints"]]
+    budgets = [each["spec"]["selector"]["matchLabels"] for each in objects if each["kind"] == "PodDisruptionBudget"]
+
+    assert all(selector.items() <= operator for selector in (*selectors, *budgets))
+    assert not any(selector.items() <= test for selector in (*selectors, *budgets))
+    assert len(budgets) == (1 if the(objects, "Deployment")["spec"]["replicas"] > 1 else 0)
+
+
+def test_a_service_monitor_selects_the_service_with_the_metrics_alone(helm: Helm) -> None:
+    asked = {"web": {"serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}}}}
+    objects = rendered(helm, asked)
+    monitor = the(objects, "ServiceMonitor")
+    selector = monitor["spec"]["selector"]["matchLabels"].items()
+
+    services = [
+        each for each in objects if each["kind"] == "Service" and selector <= each["metadata"]["labels"].items()
+    ]
+
+    assert [each["metadata"]["name"] for each in services] == [f"{FULL_NAME}-web"]
+    assert [port["name"] for port in services[0]["spec"]["ports"]] == [monitor["spec"]["endpoints"][0]["port"]]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_the_definition_is_the_generated_one_and_outlives_the_release(helm: Helm) -> None:
     definition = the(rendered(helm, {}), "CustomResourceDefinition")
     generated = yaml.safe_load((CHART / "files" / "fleetagents.yaml").read_text(encoding="utf-8"))
 
@@ -226,33 +191,17 @@ def test_the_definition_is_the_generated_one_and_outlives_the_release(helm: Path
     assert definition["spec"] == generated["spec"]
 
 
-@pytest.mark.parametrize(
-    ("values", "names"),
-    [
-        ({"leaseSeconds": 0}, "leaseSeconds"),
-        ({"leaseSeconds": "15s"}, "leaseSeconds"),
-        ({"web": {"port": 80}}, "web"),
-        ({"web": {"service": {"type": "NodePort"}}}, "web"),
-        ({"worker": {"url": "workers.example"}}, "url"),
-        ({"worker": {"service": {"type": "ExternalName"}}}, "type"),
-        ({"namespaces": ["team-*"]}, "namespaces"),
-        ({"namespaces": "a,b"}, "namespaces"),
-        ({"allowedHosts": ["a,b"]}, "allowedHosts"),
-        ({"rbac": {"clusterWide": "yes"}}, "clusterWide"),
-        ({"image": {"digest": "latest"}}, "digest"),
-        ({"database": {"existingSecret": ""}}, "existingSecret"),
-        ({"databse": {"existingSecret": "a"}}, "databse"),
-    ],
-    ids=json.dumps,
-)
-def test_a_wrong_value_is_refused_by_its_name(helm: Path, values: dict[str, Any], names: str) -> None:
-    with pytest.raises(AssertionError, match=names):
-        rendered(helm, values)
+def test_the_package_holds_no_more_than_the_chart(helm: Helm, tmp_path: Path) -> None:
+    helm.run("package", CHART, "--destination", tmp_path)
+    (package,) = tmp_path.iterdir()
+
+    assert package.stat().st_size < 100_000
+    assert Helm(chart=package).rendered(RELEASE, NAMESPACE) == rendered(helm, {})
 
 
 @pytest.mark.usefixtures("namespaces")
 def test_the_operator_may_do_what_it_needs_and_nothing_else(control_plane: ControlPlane) -> None:
-    objects = operator_objects(NAMESPACE, "narrow", [WATCHED[0]])
+    objects = operator_objects(NAMESPACE, "narrow", [WATCHED[0]], PEERING)
     control_plane.kubectl("apply", "--filename=-", stdin=as_list(objects))
     user = f"system:serviceaccount:{NAMESPACE}:narrow"
 
@@ -271,6 +220,8 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(control_plane: Contr
     assert may("create", "events")
     assert may("get", "secrets", name="vast")
     assert may("get", "configmaps", name="fleetagent-stop", namespace=NAMESPACE)
+    assert may("watch", "kopfpeerings", group="kopf.dev")
+    assert may("patch", "kopfpeerings", group="kopf.dev", name=PEERING)
 
     assert not may("patch", "events")
     assert not may("get", "fleetagents", group="fleetagent.dev", subresource="status")
@@ -280,3 +231,5 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(control_plane: Contr
     assert not may("get", "configmaps", name="other", namespace=NAMESPACE)
     assert not may("create", "pods")
     assert not may("delete", "fleetagents", group="fleetagent.dev")
+    assert not may("patch", "kopfpeerings", group="kopf.dev", name="another")
+    assert not may("patch", "kopfpeerings", group="kopf.dev", name=PEERING, namespace=WATCHED[1])

@@ -147,6 +147,20 @@ async def test_what_interrupts_its_runs_is_given_back_three_times_then_dropped_w
     assert (told.id, told.code, told.message) == (alert["id"], "TriggerGivenUp", alert["message"])
 
 
+async def test_runs_that_somebody_wanted_to_end_are_no_tries_however_many_there_are(one: Process) -> None:
+    agent = await one.agent()
+    await one.runs.persist(agent.id, REQUEST, "during an upgrade")
+
+    for _ in range(6):
+        await one.runs.interrupt(await one.start(), "the process ends", wanted=True)
+    for _ in range(3):
+        await one.runs.interrupt(await one.start(), "killed")
+
+    run = await one.start()
+    assert [p.value for p in run.calls.pending] == ["during an upgrade"]
+    assert await one.rows("SELECT * FROM alerts") == []
+
+
 async def test_why_a_run_failed_is_remembered_for_whoever_reports_next(one: Process, two: Process) -> None:
     run = await one.start()
     await one.conclude(run, outcome=Outcome.FAILED, reason="Unavailable", error="no answer", model_failed=True)

@@ -91,7 +91,7 @@ class StoredCluster:
         del namespace, name
         return {}
 
-    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> Mapping[str, Any] | None:
         del namespace, name
         self.patched += 1
         self.body["status"] = json.loads(json.dumps(merged(self.status, status)))
@@ -99,6 +99,7 @@ class StoredCluster:
             newer = self.file.with_suffix(".new")
             newer.write_text(json.dumps(self.status))
             newer.replace(self.file)
+        return self.status
 
     async def event(self, namespace: str, name: str, uid: str, *, kind: str, reason: str, message: str) -> None:
         del namespace, name, uid, kind

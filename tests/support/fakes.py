@@ -117,8 +117,9 @@ class QuietCluster:
         del namespace, name
         return {}
 
-    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        del namespace, name, status
+    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        del namespace, name
+        return status
 
     async def event(self, namespace: str, name: str, uid: str, *, kind: str, reason: str, message: str) -> None:
         del namespace, name, uid, kind

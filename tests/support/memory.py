@@ -141,7 +141,8 @@ class Memory:
             self.quiet = Quiet(conclusion.fingerprint, run.started_at) if conclusion.fingerprint else None
         self.session = replace(self.session, next_prompt_tokens=conclusion.next_prompt_tokens)
 
-    async def interrupt(self, run: Run, because: str) -> None:
+    async def interrupt(self, run: Run, because: str, *, wanted: bool = False) -> None:
+        del wanted
         self._owned(run.lease)
         self.interrupted[run.run_id] = because
         self._leave(run.run_id, Left.INTERRUPTED)

@@ -51,6 +51,10 @@ class Stage:
     worker_port: int = 0
     web_port: int = 0
     """Of the newest operator."""
+    sources: Path | None = None
+    """Where the next operator's code is, if it is another version than this one."""
+    kubeconfig: Path | None = None
+    """How the next operator reaches the API server, if not straight and with the account's own token."""
 
     # --- the operator ---
 
@@ -60,7 +64,7 @@ class Stage:
         self.web_port = free_port()
         env = {name: value for name, value in os.environ.items() if not name.startswith("FLEETAGENT_")}
         env |= {
-            "KUBECONFIG": str(self.cluster.kubeconfig_for(ACCOUNT, self.home)),
+            "KUBECONFIG": str(self.kubeconfig or self.cluster.kubeconfig_for(ACCOUNT, self.home)),
             "FLEETAGENT_DATABASE_URL": self.database_url,
             "FLEETAGENT_NAMESPACES": self.namespace,
             "FLEETAGENT_ALLOWED_HOSTS": "127.0.0.1",
@@ -75,6 +79,7 @@ class Stage:
             "FLEETAGENT_CONFIRM_GONE_SECONDS": "1",
             "FLEETAGENT_MARKET_PACING": "false",
             **{f"FLEETAGENT_{k.upper()}": v for k, v in {**self.settings, **settings}.items()},
+            **({"PYTHONPATH": str(self.sources)} if self.sources else {}),
         }
         with (self.folder / f"operator-{number}.log").open("wb") as log:
             process = subprocess.Popen([sys.executable, "-m", "fleetagent", "operator"], env=env, stderr=log)

@@ -113,3 +113,13 @@ def test_settings_cannot_be_changed_afterwards() -> None:
 )
 def test_an_address_is_split_at_its_last_colon(listen: str, parts: tuple[str, int]) -> None:
     assert host_and_port(listen) == parts
+
+
+def test_the_peering_is_a_name_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().peering is None
+    monkeypatch.setenv("FLEETAGENT_PEERING", "")
+    assert read_settings().peering is None
+    monkeypatch.setenv("FLEETAGENT_PEERING", "prod.fleetagent-1")
+    assert read_settings().peering == "prod.fleetagent-1"
+
+    assert complaint(monkeypatch, "FLEETAGENT_PEERING", "Prod Peering").startswith("FLEETAGENT_PEERING is wrong")

@@ -16,6 +16,7 @@ from kubernetes.aio.client import ApiClient, CoreV1Api, CoreV1Event, CustomObjec
 from kubernetes.aio.client.exceptions import ApiException
 
 from fleetagent.domain.resource import GROUP, KIND, PLURAL, VERSION
+from fleetagent.domain.sparing import Sparing
 from fleetagent.domain.text import clean
 from fleetagent.errors import Denied, TryLater
 
@@ -25,6 +26,7 @@ STOP_CONFIG_MAP = "fleetagent-stop"
 TIMEOUT_SECONDS = 15
 SECRET_LIFE_SECONDS = 15.0
 EVENTS_WAITING_AT_MOST = 500
+LEFT_OUT_TOLD_AFTER_SECONDS = 60
 LONGEST_EVENT = 1000
 LONGEST_REASON = 300
 
@@ -38,6 +40,7 @@ class KubernetesCluster:
         self._home = home
         self._instance = instance
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue(EVENTS_WAITING_AT_MOST)
+        self._sparing = Sparing(time.monotonic)
         self._secrets: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}
 
     async def secret(self, namespace: str, name: str, key: str) -> str:
@@ -67,10 +70,10 @@ class KubernetesCluster:
         self._secrets[namespace, name] = (time.monotonic(), values)
         return values
 
-    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See `ports.Cluster.patch_status`."""
         try:
-            await self._custom.patch_namespaced_custom_object_status(
+            found: Any = await self._custom.patch_namespaced_custom_object_status(
                 GROUP,
                 VERSION,
                 namespace,
@@ -82,13 +85,28 @@ class KubernetesCluster:
             )
         except ApiException as error:
             if error.status == 404:
-                return
+                return None
             raise TryLater(f"status of {namespace}/{name}: {error.status} {servers_words(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TryLater(f"status of {namespace}/{name}: {error!r}") from error
+        return found.get("status") or {}
 
     async def event(self, namespace: str, name: str, uid: str, *, kind: str, reason: str, message: str) -> None:
         """See `ports.Cluster.event`."""
+        about = (namespace, name, uid)
+        told_already = self._sparing.leaves_out(about)
+        words = self._sparing.words(about, kind, reason, message)
+        if words is not None:
+            self._queue_event(about, kind, reason, words)
+        elif self._sparing.leaves_out(about) and not told_already:
+            asyncio.get_running_loop().call_later(LEFT_OUT_TOLD_AFTER_SECONDS, self._tell_left_out, about)
+
+    def _tell_left_out(self, about: tuple[str, str, str]) -> None:
+        message = self._sparing.left_out(about)
+        self._queue_event(about, kind="Warning", reason="EventsLeftOut", message=message)
+
+    def _queue_event(self, about: tuple[str, str, str], kind: str, reason: str, message: str) -> None:
+        namespace, name, uid = about
         now = datetime.now(UTC)  # noqa: TID251  # an Event's time is when it is said
         event = {
             "metadata": {"name": f"{name[:230]}.{uuid4().hex[:12]}", "namespace": namespace},

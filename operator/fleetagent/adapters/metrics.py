@@ -1,7 +1,7 @@
 """Metrics in Prometheus' format: kept in this process, from zero at each start, as counters there are."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +31,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._active = Gauge(
+            "fleetagent_active",
+            "1 while this process works, 0 while it stands by for another replica",
+            registry=self._registry,
+        )
+        self._active.set(1)
         self._compactions = Counter(
             "fleetagent_compactions", "Compactions of the conversation", (*AGENT, "method"), registry=self._registry
         )
@@ -71,6 +77,11 @@ class Metrics:
             (*AGENT, "kind", "code"),
             registry=self._registry,
         )
+        self._dropped = Gauge(
+            "fleetagent_status_fields_dropped",
+            "Fields of the last status that the API server did not keep: above 0 where the cluster's CRD is outdated",
+            registry=self._registry,
+        )
         self._per_agent = (
             self._compactions,
             self._refusals,
@@ -80,6 +91,10 @@ class Metrics:
             self._context,
             self._misplaced,
         )
+
+    def watch_turns(self, active: Callable[[], bool]) -> None:
+        """Of several replicas: ask this, at each scrape, whether it is our turn."""
+        self._active.set_function(active)
 
     def text(self) -> bytes:
         """All of it, in the text format that Prometheus scrapes."""
@@ -92,6 +107,10 @@ class Metrics:
     def refused(self, key: AgentKey, kind: str, code: str) -> None:
         """See `ports.Meter.refused`."""
         self._refusals.labels(key.namespace, key.name, kind, code).inc()
+
+    def fields_dropped(self, count: int) -> None:
+        """See `ports.Meter.fields_dropped`."""
+        self._dropped.set(count)
 
     @contextmanager
     def asking(self, key: AgentKey) -> Iterator[None]:

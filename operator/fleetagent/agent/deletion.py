@@ -1,5 +1,6 @@
 """What happens to the machines when the resource goes: destroyed and seen to be gone, or retained on purpose."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -9,13 +10,17 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.lease import kept
 from fleetagent.agent.lifecycle import Lifecycle
+from fleetagent.agent.report import Known, Report
 from fleetagent.agent.subject import Subject, label_prefix
 from fleetagent.domain.fleet import FleetUnknown, Instance, Phase
 from fleetagent.domain.records import AgentKey, Lease
 from fleetagent.domain.resource import Annotation, DeletionPolicy, FleetAgent, Metadata
 from fleetagent.domain.settlement import Change
+from fleetagent.domain.status import Finding
 from fleetagent.errors import BadResource, LeaseLost, NotStorable, TryLater
-from fleetagent.ports import Agents, Cluster, Ledger, Worlds
+from fleetagent.ports import Agents, Cluster, Ledger, Runs, Worlds
+
+log = logging.getLogger(__name__)
 
 SAID_AGAIN_AFTER = timedelta(seconds=20)
 
@@ -28,9 +33,11 @@ class Deletion:
         cluster_name: str,
         *,
         agents: Agents,
+        runs: Runs,
         ledger: Ledger,
         worlds: Worlds,
         cluster: Cluster,
+        report: Report,
         lifecycle: Lifecycle,
         effects: Effects,
         now: Now,
@@ -41,9 +48,12 @@ class Deletion:
         self._said: dict[str, tuple[str, datetime]] = {}
         self._cluster_name = cluster_name
         self._agents = agents
+        self._runs = runs
         self._ledger = ledger
         self._worlds = worlds
         self._cluster = cluster
+        self._report = report
+        self._known: dict[str, Known] = {}
         self._lifecycle = lifecycle
         self._effects = effects
 
@@ -59,21 +69,51 @@ class Deletion:
                 keeps = None
         if keeps is not None:
             await self._say(meta, "DeletionWaits", keeps)
+            await self._show(body, meta, keeps)
         else:
-            self._said.pop(meta.uid, None)
-            self._worlds.forget(meta.uid)
+            self._forget(meta.uid)
         return keeps
+
+    async def gone(self, body: Mapping[str, Any]) -> None:
+        """The resource is no more. If it went without us, its finalizer taken off, say what it has left behind."""
+        meta = Metadata.read(body["metadata"])
+        key = AgentKey(meta.namespace, meta.name)
+        try:
+            record = await self._agents.meet(key, meta.uid, floor=0, handled={})
+            lease = None if record.deleted else await self._agents.take_lease(record.id)
+            if lease is None:
+                return  # its end is known, or another process sees to it
+            live = await self._ledger.instances(record.id)
+            await self._agents.forget(lease, meta.uid)
+            await self._agents.release(lease)
+        except (LeaseLost, TryLater) as error:
+            log.warning("%s is no more, which could not be written down: %s", key, error)
+            return
+        if live:
+            names = ", ".join(i.instance_id for i in live[:10])
+            words = f"its finalizer was taken off: nobody watches its machines any more, they bill: {names}"
+            log.warning("%s is no more; %s", key, words)
+            await self._say(meta, "MachinesAbandoned", words)
+        self._forget(meta.uid)
+
+    def _forget(self, uid: str) -> None:
+        self._said.pop(uid, None)
+        self._known.pop(uid, None)
+        self._worlds.forget(uid)
 
     async def _step(self, body: Mapping[str, Any], meta: Metadata) -> str | None:
         agent = FleetAgent.stored(body)
         key = AgentKey(meta.namespace, meta.name)
         record = await self._agents.meet(key, meta.uid, floor=agent.status.last_run_id or 0, handled={})
+        if record.deleted:
+            return None  # all that was left is the finalizer: whoever was to take it off could not
         lease = await self._agents.take_lease(record.id)
         if lease is None:
             return "another process still works for this agent"
         subject = Subject(agent, record, label_prefix(self._cluster_name, key))
         try:
             async with kept(self._agents, lease, self._renew_every):
+                await self._runs.interrupt_stale(lease)  # of a process that died; no keeper comes any more
                 keeps = await self._end(subject, lease)
                 if keeps is None:
                     await self._agents.forget(lease, meta.uid)
@@ -117,6 +157,12 @@ class Deletion:
         words = f"the market could not be read at the end; no machine of this agent is known: {because}"
         await self._say(subject.agent.metadata, "MarketNotRead", words)
         return None
+
+    async def _show(self, body: Mapping[str, Any], meta: Metadata, keeps: str) -> None:
+        """In the status too: a namespace that is being deleted as well takes no new Event."""
+        waits = Finding("Ready", "False", "DeletionWaits", keeps)
+        known = self._known.setdefault(meta.uid, Known())
+        await self._report.complain(body, known, waits, self._now(), announce=False)
 
     async def _say(self, meta: Metadata, reason: str, message: str) -> None:
         """Repeated while it lasts, but not at every step."""

@@ -14,6 +14,8 @@ from fleetagent.ports import Audit
 log = logging.getLogger(__name__)
 
 PRUNE_EVERY = timedelta(hours=1)
+PACE = timedelta(seconds=1)
+"""Between two agents: after a start all of them are due at once, and nobody is waiting for it."""
 MOST_BATCHES = 40
 """In one pass, each of at most 1,000 rows: more than the busiest agent leaves behind in an hour."""
 
@@ -25,6 +27,7 @@ class Pruning:
         self._audit = audit
         self._now = now
         self._done_at: dict[AgentKey, datetime] = {}
+        self._begun_at: datetime | None = None
 
     async def __call__(
         self, key: AgentKey, lease: Lease, retention: Retention, *, busy: Callable[[], bool]
@@ -37,6 +40,9 @@ class Pruning:
         now, done_at = self._now(), self._done_at.get(key)
         if done_at is not None and now - done_at < PRUNE_EVERY:
             return None
+        if self._begun_at is not None and timedelta(0) <= now - self._begun_at < PACE:
+            return None
+        self._begun_at = now
         deleted: Counter[Past] = Counter()
         complete = await self._delete(lease, retention, deleted, busy)
         pruned = Pruned(deleted, await self._audit.sizes(), complete)

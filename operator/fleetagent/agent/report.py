@@ -9,8 +9,10 @@ from typing import Any
 
 from fleetagent.agent.judgement import TOKENS_USED_UP, budget_used_up
 from fleetagent.agent.subject import Subject
+from fleetagent.agent.written import Written, as_patch
 from fleetagent.domain.fallback import controller_decides
 from fleetagent.domain.fleet import Fleet
+from fleetagent.domain.news import news
 from fleetagent.domain.observation import Alert, Observation
 from fleetagent.domain.records import Outcome, Pulse, RunReport
 from fleetagent.domain.resource import (
@@ -24,14 +26,15 @@ from fleetagent.domain.resource import (
     SpendStatus,
     WaitingActionStatus,
     WakeStatus,
+    pruned,
     readable_status,
 )
-from fleetagent.domain.resource.status import MAX_WAITING_ACTIONS
+from fleetagent.domain.resource.status import MAX_WAITING_ACTIONS, WAKES_SHOWN
 from fleetagent.domain.schedule import Wake
-from fleetagent.domain.status import Finding, Health, findings, merged, news
+from fleetagent.domain.status import Finding, Health, findings, merged, stalled
 from fleetagent.domain.text import neutral
 from fleetagent.errors import TryLater
-from fleetagent.ports import Cluster
+from fleetagent.ports import Cluster, Meter
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +49,9 @@ class Known:
     health_of_run: int = 0
     """The run that `health` speaks of."""
     conditions: tuple[Condition, ...] = ()
-    written: Mapping[str, Any] | None = None
-    """What we wrote last."""
-    written_over: Mapping[str, Any] | None = None
-    """What the resource said when we wrote that; None once it has been seen to say what we wrote."""
+    written: Written = field(default_factory=Written)
+    dropped: tuple[str, ...] | None = None
+    """Fields of the last whole report that the API server did not keep; None before the first one."""
 
     def hear_of(self, subject: Subject, last: RunReport | None) -> None:
         """Take over what the database knows of a run that was not ours, or that did not come to its end."""
@@ -68,8 +70,10 @@ class Known:
 class Report:
     """The single writer of `.status`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, meter: Meter) -> None:
         self._cluster = cluster
+        self._meter = meter
+        self._dropped: tuple[str, ...] = ()
 
     async def __call__(
         self,
@@ -92,46 +96,60 @@ class Report:
             counts=counts,
             controller_since=_controller_since(subject, known.pulse, last),
         )
-        found = findings(subject.spec, known.seen, health, now, before)
-        known.conditions = merged(before, found, now, meta.generation)
-        await self._announce(meta, before, known.conditions)
-        status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
-        stored = _but_for_the_time(subject.agent.status.to_merge_patch())
-        if known.written is not None and _but_for_the_time(known.written) == stored:
-            known.written_over = None
-        if _but_for_the_time(status) == (stored if known.written is None else _but_for_the_time(known.written)):
-            lags = stored == known.written_over  # else somebody has written since
-            if _but_for_the_time(status) == stored or lags:
+        stored = subject.agent.status.to_merge_patch()
+        for _ in range(2):  # what the API server drops is known after a write, and said by another one
+            found = findings(subject.spec, known.seen, replace(health, dropped=known.dropped), now, before)
+            known.conditions = merged(before, found, now, meta.generation)
+            await self._announce(meta, before, known.conditions)
+            status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
+            if known.written.stands(status, stored, now):
                 return
-        try:
-            await self._cluster.patch_status(meta.namespace, meta.name, status)
-        except TryLater as error:
-            log.warning("%s: status not written: %s", subject.key, error)
-            return
-        known.written, known.written_over = status, stored
+            came_back = await self._write(meta, known, status, stored, now)
+            if came_back is None:
+                return
+            known.dropped, before = pruned(status, came_back), known.conditions
+            self._note_the_schema(known.dropped)
 
-    async def complain(self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime) -> bool:
+    async def _write(
+        self, meta: Metadata, known: Known, patch: Mapping[str, Any], stored: Mapping[str, Any], now: datetime
+    ) -> Mapping[str, Any] | None:
+        """The status as it is now; None if it was not written, or the resource is gone."""
+        try:
+            came_back = await self._cluster.patch_status(meta.namespace, meta.name, patch)
+        except TryLater as error:
+            log.warning("%s/%s: status not written: %s", meta.namespace, meta.name, error)
+            return None
+        known.written.note(patch, stored, came_back, now)
+        return came_back
+
+    def _note_the_schema(self, dropped: tuple[str, ...]) -> None:
+        """Of all agents together: they have one definition."""
+        self._meter.fields_dropped(len(dropped))
+        if dropped != self._dropped:
+            log.warning("the cluster's CustomResourceDefinition drops: %s", ", ".join(dropped) or "nothing any more")
+        self._dropped = dropped
+
+    async def complain(
+        self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime, *, announce: bool = True
+    ) -> bool:
         """Write one problem, and that nothing is ready, beside the conditions that stand; whether that was new.
 
-        All else stays as it is: nothing of it can be known now.
+        All else stays as it is: nothing of it can be known now. Who has an Event of its own for it does not `announce`.
         """
         meta = Metadata.read(body["metadata"])
         before = known.conditions or readable_status(body.get("status") or {}).conditions
         ready = Finding("Ready", "False", finding.reason, finding.message)
-        new = {finding.type: finding, "Ready": ready}
-        kept = tuple(c for c in before if c.type not in new)
+        new = {finding.type: finding, **{f.type: f for f in stalled(ready)}, "Ready": ready}
+        kept = tuple(c for c in before if c.type not in {*new, "Stalled"})
         known.conditions = (*kept, *merged(before, new.values(), now, meta.generation))
-        await self._announce(meta, before, known.conditions)
+        if announce:
+            await self._announce(meta, before, known.conditions)
         said = FleetAgentStatus(observed_generation=meta.generation, conditions=known.conditions).to_wire()
         patch = {name: said[name] for name in ("observedGeneration", "conditions")}
-        if known.written is not None and all(known.written.get(name) == patch[name] for name in patch):
+        stored = as_patch(body.get("status") or {})
+        if known.written.stands(patch, stored, now):
             return False
-        try:
-            await self._cluster.patch_status(meta.namespace, meta.name, patch)
-        except TryLater as error:
-            log.warning("%s/%s: status not written: %s", meta.namespace, meta.name, error)
-        else:
-            known.written = patch
+        await self._write(meta, known, patch, stored, now)
         return True
 
     async def alerts(self, meta: Metadata, alerts: Iterable[Alert]) -> None:
@@ -156,11 +174,6 @@ def _controller_since(subject: Subject, pulse: Pulse | None, last: RunReport | N
         return None
     used_up = last.reason == TOKENS_USED_UP if pulse is None else budget_used_up(subject, pulse) is not None
     return since if controller_decides(subject.spec, since, last.started_at, tokens_used_up=used_up) else None
-
-
-def _but_for_the_time(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    fleet = {k: v for k, v in (status.get("fleet") or {}).items() if k != "observedAt"}
-    return {**status, "fleet": fleet}
 
 
 def _status(
@@ -189,7 +202,9 @@ def _status(
         ),
         last_run=None if last is None else _run(last),
         next_run_at=next_run_at,
-        pending_wakes=tuple(WakeStatus(id=w.id, at=w.at, reason=w.reason, asked_by_run=w.asked_by_run) for w in wakes),
+        pending_wakes=tuple(
+            WakeStatus(id=w.id, at=w.at, reason=w.reason, asked_by_run=w.asked_by_run) for w in wakes[:WAKES_SHOWN]
+        ),
         waiting_actions=subject.agent.status.waiting_actions if known.pulse is None else _waiting(known.pulse),
         fleet=(_fleet(known.seen) if known.seen else None) or subject.agent.status.fleet,
         spend=_spend(known.pulse) if known.pulse is not None else subject.agent.status.spend,

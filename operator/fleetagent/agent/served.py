@@ -31,7 +31,7 @@ REMEMBERED = (*NAMES, "session")
 def value_of(name: str, said: str) -> str:
     """How a value is remembered: itself, or its hash where it is long or somebody's words."""
     said = clean(said)
-    if name != "message" and len(said) <= LONGEST_VALUE:
+    if name != "message" and len(said.encode()) <= LONGEST_VALUE:  # the status bounds bytes
         return said
     return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
@@ -78,6 +78,10 @@ class Served:
         await self._say(subject, "Normal", "SessionReset", "the conversation was archived; a new one starts")
         return True
 
+    async def expire(self, subject: Subject, lease: Lease) -> None:
+        """End what waited for a person for too long."""
+        await self._approvals.expire(subject, lease)
+
     async def persist(self, subject: Subject, waiting: tuple[Pending, ...]) -> bool:
         """Write down what people said and is not there yet: words, approvals, requests; whether there was any.
 
@@ -119,9 +123,8 @@ class Served:
     async def refuse_the_rest(self, subject: Subject, lease: Lease) -> bool:
         """Answer what calls for no run, once, and remember that it was answered; whether there was anything.
 
-        Such are rejections, approvals of what does not wait, and what cannot be read. What waited for too long ends.
+        Such are rejections, approvals of what does not wait, and what cannot be read.
         """
-        await self._approvals.expire(subject, lease)
         handled: dict[str, str] = {}
         value, said = unserved(subject, "acknowledge"), subject.agent.said(Annotation.ACKNOWLEDGE) or ""
         if value is not None and ACKNOWLEDGEMENT.match(clean(said)) is None:

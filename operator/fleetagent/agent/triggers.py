@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetagent.agent.deletion import Deletion
-from fleetagent.agent.keeper import Keeper, Keeping
+from fleetagent.agent.ending import Ending
+from fleetagent.agent.keeper import Keeper
+from fleetagent.agent.keeping import Keeping
 from fleetagent.domain.records import AgentKey
+from fleetagent.errors import TryLater
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +22,10 @@ class Triggers:
         self._keeping = keeping
         self._deletion = deletion
         self._keepers: dict[AgentKey, Keeper] = {}
+        self._endings: dict[str, Ending] = {}
         self._closed = False
+        self._heard: frozenset[tuple[AgentKey, str]] = frozenset()
+        self._listening: asyncio.Task[None] | None = None
 
     def look(self, body: Mapping[str, Any]) -> None:
         """A resource as it is now: from the beat, or because it changed. Returns at once."""
@@ -30,19 +36,57 @@ class Triggers:
         if keeper is None:
             keeper = self._keepers[key] = Keeper(key, self._keeping)
         keeper.look(body)
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen(), name="what the database calls for")
+
+    def changed(self, body: Mapping[str, Any]) -> None:
+        """A resource as it is now, if it is kept already: its first look waits until its deletion can be held up."""
+        if keeper := self._keepers.get(key_of(body)):
+            keeper.look(body)
+
+    async def _listen(self) -> None:
+        """Ask for all agents at once, again and again, what was persisted by others, or left behind by the dead.
+
+        Only what is new is worth a nudge: a keeper that was nudged knows what waits, and by itself when it is due.
+        """
+        while True:
+            try:
+                waiting = await self._keeping.agents.waiting()
+            except TryLater as error:
+                log.warning("what waits for the agents is not known: %s", error)
+            except Exception:
+                log.exception("what waits for the agents is not known; it is asked for again")
+            else:
+                for key in {key for key, _ in waiting - self._heard}:
+                    self.nudge(key)
+                self._heard = waiting
+            await asyncio.sleep(self._keeping.listen_every.total_seconds())
 
     def nudge(self, key: AgentKey) -> None:
-        """Something was persisted for this agent; if another process keeps it, that one finds it at its next beat."""
+        """Something was persisted for this agent; if another process keeps it, that one hears of it within seconds."""
         if keeper := self._keepers.get(key):
             keeper.nudge()
 
     async def delete(self, body: Mapping[str, Any]) -> str | None:
         """The resource is being deleted. None when nothing of it is left, else what keeps it: to be called again."""
-        await self.gone(body)
-        return await self._deletion(body)
+        await self._let_go_of(body)
+        if self._closed:
+            return "this process is ending; the next one goes on"
+        uid = body["metadata"]["uid"]
+        ending = self._endings.get(uid)
+        if ending is None:
+            ending = self._endings[uid] = Ending(self._deletion, body)
+        return await ending.step(body)
 
     async def gone(self, body: Mapping[str, Any]) -> None:
-        """This resource is no more: stop keeping it. A namesake that was made since is another one, and stays."""
+        """This resource is no more: stop keeping it."""
+        await self._let_go_of(body)
+        if ending := self._endings.pop(body["metadata"]["uid"], None):
+            await ending.stop()
+        await self._deletion.gone(body)
+
+    async def _let_go_of(self, body: Mapping[str, Any]) -> None:
+        """A namesake that was made since is another one, and stays."""
         key = key_of(body)
         keeper = self._keepers.get(key)
         if keeper is not None and keeper.uid == body["metadata"]["uid"]:
@@ -52,10 +96,25 @@ class Triggers:
         if keeper := self._keepers.pop(key, None):
             await keeper.stop()
 
+    async def rest(self) -> None:
+        """Stop keeping all of them until each is looked at again: another replica is active, and need not wait."""
+        keys = list(self._keepers)
+        if keys:
+            log.info("another replica is active: %s agents are let go of", len(keys))
+        await self._let_go_of_all()
+
     async def close(self) -> None:
         """Stop keeping all of them, for good; leases are released, runs give back what called for them."""
         self._closed = True
-        await asyncio.gather(*(self._let_go(key) for key in list(self._keepers)))
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait({self._listening})
+        await self._let_go_of_all()
+
+    async def _let_go_of_all(self) -> None:
+        endings, self._endings = self._endings, {}
+        kept = (self._let_go(key) for key in list(self._keepers))
+        await asyncio.gather(*kept, *(ending.stop() for ending in endings.values()))
 
 
 def key_of(body: Mapping[str, Any]) -> AgentKey:

@@ -115,7 +115,8 @@ class Turn:
             async with kept(self._agents, lease, self._renew_every):
                 return await self._go(subject, run, newest)
         except (asyncio.CancelledError, Exception) as error:
-            await self._give_back(run, clean(str(error)) or type(error).__name__)
+            because = clean(str(error)) or type(error).__name__
+            await self._give_back(run, because, wanted=isinstance(error, asyncio.CancelledError))
             raise
 
     async def _go(self, subject: Subject, run: Run, newest: Callable[[Subject], Subject]) -> Ended:
@@ -218,8 +219,9 @@ class Turn:
         problem = (trouble.reason, trouble.sentence) if trouble is not None and trouble.is_models else None
         return Ended(run, desk.seen, outcome, error, problem, model_asked=spent.model_calls > 0)
 
-    async def _give_back(self, run: Run, because: str) -> None:
+    async def _give_back(self, run: Run, because: str, *, wanted: bool) -> None:
+        """Replicas may be replaced several times while one run goes on: that must not cost what it was called for."""
         try:
-            await self._runs.interrupt(run, because)
+            await self._runs.interrupt(run, because, wanted=wanted)
         except (LeaseLost, NotStorable, TryLater) as error:
             log.warning("run %s was not closed (%s); whoever runs next closes it", run.run_id, error)

@@ -1,5 +1,6 @@
 """The real agent. To see what it is made of, read down."""
 
+import asyncio
 import secrets
 import socket
 import time
@@ -35,7 +36,7 @@ from fleetagent.agent.compose import Compose
 from fleetagent.agent.deletion import Deletion
 from fleetagent.agent.desk import Secret, Services
 from fleetagent.agent.effects import Effects
-from fleetagent.agent.keeper import Keeping
+from fleetagent.agent.keeping import Keeping
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.loop import Loop
 from fleetagent.agent.observe import Observe
@@ -54,6 +55,7 @@ from fleetagent.settings import Settings
 
 LONGEST_RUN = timedelta(minutes=30)
 COUNTS_REMEMBERED = 4096
+LISTEN_SECONDS = 10
 
 
 def utc_now() -> datetime:
@@ -173,19 +175,23 @@ def build(
         observe=observe,
         served=Served(agents, runs, cluster, Approvals(ledger, cluster, now)),
         turn=turn,
-        report=Report(cluster),
+        report=Report(cluster, metrics),
         prune=Pruning(PostgresAudit(database), now),
         now=now,
         look_every=timedelta(seconds=settings.look_seconds),
+        listen_every=timedelta(seconds=min(LISTEN_SECONDS, settings.beat_seconds)),
+        starting=asyncio.Semaphore(settings.database_pool),
         renew_every=settings.lease / 3,
         retry_after=timedelta(seconds=min(5.0, settings.look_seconds)),
     )
     deletion = Deletion(
         settings.cluster,
         agents=agents,
+        runs=runs,
         ledger=ledger,
         worlds=worlds,
         cluster=cluster,
+        report=keeping.report,
         lifecycle=lifecycle,
         effects=effects,
         now=now,

@@ -1,49 +1,75 @@
-"""A client for the API server that is known to serve us: who we are, what we may, whether it has our resource."""
+"""Clients for the API server that is known to serve us: who we are, what we may, whether it has our resource."""
 
-import os
+import asyncio
 from contextlib import AsyncExitStack
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
-from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import ApiClient, Configuration, CustomObjectsApi
+import kopf
+from kubernetes.aio.client import ApiClient, CustomObjectsApi
 from kubernetes.aio.client.exceptions import ApiException
-from yaml import YAMLError
 
 from fleetagent.adapters.cluster import servers_words
+from fleetagent.bootstrap.credentials import Credentials, one_line
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION
-from fleetagent.domain.text import clean
 from fleetagent.errors import CannotStart
 
-POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 REACH_SECONDS = 10
-LONGEST_REASON = 300
+LOGIN_AGAIN_SECONDS = 5.0
+OURSELVES = "fleetagent"
+"""Who owns the status, as `managedFields` and audit logs name us; kopf, with its finalizer, is called kopf there."""
 
 
-async def open_kubernetes(stack: AsyncExitStack, namespaces: tuple[str, ...]) -> tuple[ApiClient, str]:
-    """A client that the stack closes, and the namespace that is home: the pod's, else the kubeconfig context's.
+@dataclass(slots=True)
+class Kubernetes:
+    """Our own client, the way in for kopf, and the namespace that is home."""
+
+    api: ApiClient
+    home: str
+    credentials: Credentials
+    proxy: str | None
+    logins: int = field(init=False, default=0)
+
+    async def login(self, notice: aiohttp.ClientMiddlewareType) -> kopf.AiohttpSession:
+        """What kopf asks with; it comes again for a new one whenever the server has refused us.
+
+        Not at once: a server that refuses everything must not be asked as fast as it answers. Nor does it end here,
+        since it may know us again soon; until when is for the liveness probe to say.
+        """
+        if self.logins:
+            await asyncio.sleep(LOGIN_AGAIN_SECONDS)
+        self.logins += 1
+        connector = aiohttp.TCPConnector(limit=0, ssl=self.api.rest_client.ssl_context)
+        session = aiohttp.ClientSession(
+            connector=connector, proxy=self.proxy, middlewares=(notice, self.credentials.present)
+        )
+        return kopf.AiohttpSession(
+            server=self.api.configuration.host, aiohttp_session=session, default_namespace=self.home
+        )
+
+
+def log_in(registry: kopf.OperatorRegistry, kubernetes: Kubernetes, notice: aiohttp.ClientMiddlewareType) -> None:
+    """Let kopf use our credentials: its own ways in know less of kubeconfigs, and read a token once."""
+
+    @kopf.on.login(registry=registry, id="login")
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return await kubernetes.login(notice)
+
+
+async def open_kubernetes(
+    stack: AsyncExitStack, namespaces: tuple[str, ...], credentials: Credentials | None = None
+) -> Kubernetes:
+    """Clients that the stack closes.
 
     `CannotStart` when the API server cannot be reached, does not know us or our resource, or lets us list none.
     """
-    configuration = Configuration()
-    home = _pod_namespace()
-    try:
-        if home is not None:
-            kube_config.load_incluster_config(client_configuration=configuration)
-        else:
-            await kube_config.load_kube_config(client_configuration=configuration)
-            _, context = kube_config.list_kube_config_contexts()
-            home = str(context["context"].get("namespace") or "default")
-    except (kube_config.ConfigException, YAMLError, OSError, LookupError, TypeError, ValueError) as error:
-        shown = os.environ.get("KUBECONFIG") or "not set: ~/.kube/config is read"
-        raise CannotStart(f"no Kubernetes API server is configured (KUBECONFIG is {shown}): {_line(error)}") from error
+    credentials = credentials or Credentials()
+    configuration = await credentials.load()
     api = await stack.enter_async_context(ApiClient(configuration))
+    api.user_agent = OURSELVES
     await _list_one(api, configuration.host, namespaces)
-    return api, home
-
-
-def _pod_namespace() -> str | None:
-    return POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.exists() else None
+    return Kubernetes(api, credentials.home(), credentials, configuration.proxy)
 
 
 async def _list_one(api: ApiClient, host: str, namespaces: tuple[str, ...]) -> None:
@@ -58,7 +84,7 @@ async def _list_one(api: ApiClient, host: str, namespaces: tuple[str, ...]) -> N
     except ApiException as error:
         raise CannotStart(f"the Kubernetes API server at {host} cannot be used: {_refusal(error)}") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise CannotStart(f"the Kubernetes API server at {host} cannot be reached: {_line(error)}") from error
+        raise CannotStart(f"the Kubernetes API server at {host} cannot be reached: {one_line(error)}") from error
 
 
 def _refusal(error: ApiException) -> str:
@@ -72,8 +98,3 @@ def _refusal(error: ApiException) -> str:
             return f"it has no {PLURAL}.{GROUP}/{VERSION} (404): apply what `fleetagent crd` prints"
         case status:
             return f"it answered {status} ({servers_words(error)})"
-
-
-def _line(said: object) -> str:
-    words = " ".join(clean(str(said), 4 * LONGEST_REASON).split())
-    return words[:LONGEST_REASON] or type(said).__name__

@@ -52,7 +52,8 @@ class ApiServer:
     def _exchange(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, str]:
         # Made anew each time: the servers of tests come and go, and no proxy from the environment gets between.
         connection = http.client.HTTPSConnection(HOST, self.port, context=self._context, timeout=CALL_TIMEOUT_S)
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
         try:
             connection.request(method, path, body=json.dumps(body) if body is not None else None, headers=headers)
             response = connection.getresponse()

@@ -13,6 +13,7 @@ from fleetagent.domain.conversation.window import Calibration
 from fleetagent.domain.fleet import Waiting
 from fleetagent.domain.observation import Alert, Calls
 from fleetagent.domain.rates import HostKey, KindKey
+from fleetagent.domain.schedule import Pending, Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,22 @@ class AgentRecord:
     session: SessionRecord
     deleted: bool = False
     """The resource with this uid has been deleted to the end: nothing may run for it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An agent that is owned now: its row, and what waits for it, as they are under the lease."""
+
+    lease: Lease
+    record: AgentRecord
+    pending: tuple[Pending, ...]
+    wakes: tuple[Wake, ...]
+    left_running: bool
+    """Whether a process that is dead has left a run behind."""
+    waited_too_long: bool
+    """Whether an action waits for a person whose time is over."""
+    untold: bool
+    """Whether there are alerts that nobody was told of."""
 
 
 class Outcome(StrEnum):

@@ -1,14 +1,16 @@
 """When is a run due, and why: interval, cron, wakes, persisted triggers, debounce."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from hashlib import sha256
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from fleetagent.domain.resource import Debounce, Schedule, WakeLimits
+from fleetagent.domain.resource import Debounce, FleetAgentSpec, Schedule, WakeLimits
 from fleetagent.errors import BadResource
 
 
@@ -87,33 +89,66 @@ def _burst_ends(times: Sequence[datetime], debounce: Debounce) -> list[datetime]
     return [min(max(times) + debounce.idle, min(times) + debounce.max)] if times else []
 
 
-def next_scheduled(schedule: Schedule, *, after: datetime, last: datetime | None) -> datetime:
+LONGEST_SPREAD = timedelta(seconds=30)
+"""Less than a minute: what cron says of minutes stays true."""
+
+
+def spread(schedule: Schedule, uid: str) -> timedelta:
+    """How far this agent's runs are moved, so that a thousand with one schedule don't all ask at once.
+
+    The same for ever, whichever process asks: below 30 s, and below a tenth of an interval.
+    """
+    most = LONGEST_SPREAD if schedule.every is None else min(LONGEST_SPREAD, schedule.every / 10)
+    share: float = int.from_bytes(sha256(uid.encode()).digest()[:4]) / 2**32
+    return most * share
+
+
+def next_scheduled(schedule: Schedule, uid: str, *, after: datetime, last: datetime | None) -> datetime:
     """The first scheduled moment later than `after`; `BadResource` for a cron or zone that makes no sense.
 
     An interval keeps its beat from `last` (the moment that was scheduled before), so it does not drift, and a downtime
-    is followed by one run, not by all that were missed. Cron follows its time zone, daylight-saving changes included.
+    is followed by one run, not by all that were missed; where a beat begins, the first gap is shorter by the agent's
+    `spread`. Cron follows its time zone, daylight-saving changes included, always later by `spread`.
     """
+    moved = spread(schedule, uid)
     if (interval := schedule.every) is None:
-        return _next_by_cron(schedule.cron or "", schedule.time_zone or "UTC", after)
+        return _next_by_cron(schedule.cron or "", schedule.time_zone or "UTC", after - moved) + moved
     if last is None or last > after + interval:
-        return after + interval
+        return after + interval - moved
     missed = max(0, (after - last) // interval)
     return last + interval * (missed + 1)
 
 
-def scheduled_if_ever(schedule: Schedule, *, after: datetime, last: datetime | None) -> datetime | None:
-    """As `next_scheduled`; None for a schedule that makes no sense, which then calls for no run."""
-    try:
-        return next_scheduled(schedule, after=after, last=last)
-    except BadResource:
-        return None
+def next_planned(spec: FleetAgentSpec, uid: str, *, after: datetime, last: datetime | None) -> datetime | None:
+    """The next moment that the spec itself calls for: that of its schedule, or the end of a pause where that is sooner.
+
+    A schedule that makes no sense calls for no run.
+    """
+    moments = []
+    with contextlib.suppress(BadResource):
+        moments.append(next_scheduled(spec.schedule, uid, after=after, last=last))
+    if spec.pause is not None:
+        moments.append(spec.pause.until + spread(spec.schedule, uid))
+    return min((moment for moment in moments if moment > after), default=None)
+
+
+def starts_at(schedule: Schedule, uid: str, *, planned: datetime | None, watched_since: datetime) -> datetime | None:
+    """When a planned run begins: at its moment; if nobody watched then, `spread` after somebody does again.
+
+    After an outage a thousand agents are overdue at the same instant.
+    """
+    if planned is None or planned >= watched_since:
+        return planned
+    return watched_since + spread(schedule, uid)
 
 
 def _next_by_cron(cron: str, time_zone: str, after: datetime) -> datetime:
     """The API server cannot refuse a date that never comes, or a zone that only its own list has: it is said here."""
     try:
         zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
-        return next(CronSim(cron, after.astimezone(zone))).astimezone(UTC)
+        moments = (moment.astimezone(UTC) for moment in CronSim(cron, after.astimezone(zone)))
+        # In an hour that comes twice, CronSim names the first pass again: a moment that is over.
+        return next(moment for moment in moments if moment > after)
     except (CronSimError, StopIteration) as error:
         sentence = f"spec.schedule.cron: {cron!r} never comes ({error}): correct it"
         raise BadResource("Ready", "InvalidSchedule", sentence) from error

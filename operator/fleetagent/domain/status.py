@@ -1,4 +1,4 @@
-"""Facts → conditions: each a pure function, one writer, numbers in the message. Changes of them → Events."""
+"""Facts → conditions: each a pure function, one writer, numbers in the message."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +40,8 @@ class Health:
     """People's messages of this session that a compaction had no room for."""
     controller_since: datetime | None = None
     """Since when the model has failed, where the controller decides in its place."""
+    dropped: tuple[str, ...] | None = None
+    """Fields of the last report that the API server did not keep; None before the first one."""
     counts: Counts | None = None
     """What the counts of the server and model that the spec names have told."""
 
@@ -57,7 +59,7 @@ def findings(
     """
     mended = {p.type: p for p in health.problems}
     found = [
-        _suspended(spec, now),
+        _suspended(spec, seen, now),
         _fleet_known(seen),
         _demand_known(seen),
         _model_available(health, before),
@@ -68,22 +70,54 @@ def findings(
         _credit_lasts(seen),
         _context_fits(spec, health),
         _spec_honoured(spec),
+        _schema_current(health, before),
     ]
     found = [mended.pop(f.type, f) for f in found]
     found += [f for f in mended.values() if f.type != "Ready"]
-    return (*found, mended.get("Ready") or _ready(found, health))
+    ready = mended.get("Ready") or _ready(found, health)
+    return (*found, *stalled(ready), ready)
 
 
-def _suspended(spec: FleetAgentSpec, now: datetime) -> Finding:
+ONLY_AN_EDIT_HELPS = frozenset(
+    {
+        "InvalidSpec",
+        "InvalidSchedule",
+        "BadURL",
+        "MarketURLInvalid",
+        "HostNotAllowed",
+        "BadParameters",
+        "QueryRefused",
+        "QueryUnusable",
+        "ContextFull",
+    }
+)
+"""Everything else may mend itself while nobody touches the resource: a Secret is made, a server comes back."""
+
+
+def stalled(ready: Finding) -> tuple[Finding, ...]:
+    """By kstatus' convention, only there while it is True: waiting is in vain until somebody edits the resource."""
+    if ready.status != "False" or ready.reason not in ONLY_AN_EDIT_HELPS:
+        return ()
+    return (Finding("Stalled", "True", ready.reason, ready.message),)
+
+
+def _suspended(spec: FleetAgentSpec, seen: Observation | None, now: datetime) -> Finding:
+    """Who holds the agent back, why and until when: all of them; the reason is the one that holds back the most."""
+    said: dict[str, str] = {}
     if spec.mode is Mode.SUSPENDED:
-        return Finding("Suspended", "True", "ModeSuspended", "spec.mode is Suspended: no runs; machines are left alone")
+        said["ModeSuspended"] = "spec.mode is Suspended: no runs; machines are left alone"
+    if seen is not None and seen.launch_problem is not None and seen.launch_problem.reason == "InstallationStopped":
+        said["InstallationStopped"] = seen.launch_problem.sentence
     if spec.pause is not None and now < spec.pause.until:
         what = " and ".join(spec.pause.directions)
         because = f": {spec.pause.reason}" if spec.pause.reason else ""
-        return Finding(
-            "Suspended", "True", "Paused", f"{what} paused until {spec.pause.until:%Y-%m-%d %H:%M} UTC{because}"
-        )
-    return Finding("Suspended", "False", "Running", "runs as scheduled")
+        said["Paused"] = f"spec.pause: {what} paused until {spec.pause.until:%Y-%m-%d %H:%M} UTC{because}"
+    if not said:
+        return Finding("Suspended", "False", "Running", "runs as scheduled")
+    message = "; ".join(said.values())
+    if "ModeSuspended" in said:
+        return Finding("Suspended", "True", "ModeSuspended", message)
+    return Finding("Suspended", "True", "InstallationStopped" if "InstallationStopped" in said else "Paused", message)
 
 
 def _fleet_known(seen: Observation | None) -> Finding:
@@ -225,6 +259,22 @@ def _spec_honoured(spec: FleetAgentSpec) -> Finding:
     return Finding("SpecHonoured", "True", "AllFields", "every field has its effect")
 
 
+def _schema_current(health: Health, before: Iterable[Condition]) -> Finding:
+    if health.dropped is None and (known := next((c for c in before if c.type == "SchemaCurrent"), None)):
+        return Finding(known.type, known.status, known.reason, known.message)
+    if not health.dropped:
+        return Finding("SchemaCurrent", "True", "NothingDropped", "the API server keeps every field that is reported")
+    fields = ", ".join(health.dropped[:MOST_NAMED])
+    more = f" and {len(health.dropped) - MOST_NAMED} more" if len(health.dropped) > MOST_NAMED else ""
+    sentence = (
+        f"the CustomResourceDefinition of this cluster is older than the operator: it drops {fields}{more}, and maybe "
+        "parts of spec. Apply this version's: `helm upgrade`, or `fleetagent crd | kubectl apply --server-side -f -`"
+    )
+    return Finding("SchemaCurrent", "False", "CRDOutdated", sentence)
+
+
+MOST_NAMED = 8
+
 NEEDED = frozenset({"FleetKnown", "DemandKnown", "ModelAvailable", "CanLaunch", "ContextFits"})
 """Without one of these, the agent cannot do its work."""
 
@@ -259,53 +309,3 @@ def merged(old: Iterable[Condition], new: Iterable[Finding], now: datetime, gene
         )
         out.append(condition)
     return tuple(out)
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """A change of conditions that people should hear of: an Event of kind Normal or Warning."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
-TOLD = NEEDED | {"SpecHonoured", "WithinBudget", "CreditLasts"}
-"""Conditions whose loss is news. OnTarget comes and goes with the day's work; Suspended is what somebody asked for."""
-
-
-def news(old: Iterable[Condition], new: Iterable[Condition]) -> tuple[News, ...]:
-    """What has become False or has another cause than before, and what is well again.
-
-    Ready tells only what no other condition tells. A mere change of words is no news.
-    """
-    before = {c.type: c for c in old}
-    told = [n for c in new if c.type in TOLD and (n := _told(before.get(c.type), c))]
-    causes = {c.reason for c in new if c.type in TOLD and c.status == "False"}
-    causes |= {c.reason for c in before.values() if c.type in TOLD and c.status == "False"}
-    for ready in (c for c in new if c.type == "Ready"):
-        was = before.get("Ready")
-        cause = was if ready.status == "True" else ready
-        if cause is not None and cause.reason not in causes and (n := _told(was, ready)):
-            told.append(n)
-    told += [n for c in new if c.type == "ControllerDeciding" and (n := _handed_over(before.get(c.type), c))]
-    return tuple(told)
-
-
-def _handed_over(was: Condition | None, now: Condition) -> News | None:
-    """Here it is the True that people should hear of."""
-    had = was is not None and was.status == "True"
-    if now.status == "True" and not had:
-        return News("Warning", now.reason, f"The controller has taken over: {now.message}")
-    if now.status == "False" and had:
-        return News("Normal", now.reason, f"The controller has given back: {now.message}")
-    return None
-
-
-def _told(was: Condition | None, now: Condition) -> News | None:
-    if now.status == "False" and (was is None or was.status != "False" or was.reason != now.reason):
-        kind: Literal["Normal", "Warning"] = "Normal" if now.reason == "Suspended" else "Warning"
-        return News(kind, now.reason, f"{now.type} is False: {now.message}")
-    if now.status == "True" and was is not None and was.status == "False":
-        return News("Normal", now.reason, f"{now.type} again: {now.message}")
-    return None

@@ -2,17 +2,21 @@
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import kopf
 
+from fleetagent.agent.ending import looks_again_after_s
 from fleetagent.agent.triggers import Triggers
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION
+from fleetagent.entrypoints.signs import Signs
 
 FLEETAGENTS = (GROUP, VERSION, PLURAL)
-DELETION_LOOKS_AGAIN_S = 3
+LONGEST_BACKOFF_S = 8.0
 
 
 class Remembered(kopf.AnnotationsDiffBaseStorage):
@@ -33,7 +37,7 @@ def _hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def register(registry: kopf.OperatorRegistry, triggers: Triggers, *, beat_seconds: float) -> None:
+def register(registry: kopf.OperatorRegistry, triggers: Triggers, signs: Signs, *, beat_seconds: float) -> None:
     """Tell kopf what to call: the timer and the change handlers both lead into the agent loop by the same path."""
 
     def spread(**_: Any) -> float:
@@ -42,6 +46,7 @@ def register(registry: kopf.OperatorRegistry, triggers: Triggers, *, beat_second
 
     @kopf.timer(*FLEETAGENTS, registry=registry, id="beat", interval=beat_seconds, initial_delay=spread)
     async def beat(body: kopf.Body, **_: Any) -> None:
+        signs.beat()
         triggers.look(dict(body))
 
     @kopf.on.resume(*FLEETAGENTS, registry=registry, id="resumed")
@@ -52,24 +57,64 @@ def register(registry: kopf.OperatorRegistry, triggers: Triggers, *, beat_second
         triggers.look(dict(body))
 
     @kopf.on.delete(*FLEETAGENTS, registry=registry, id="deleted")
-    async def deleted(body: kopf.Body, **_: Any) -> None:
+    async def deleted(body: kopf.Body, retry: int, **_: Any) -> None:
         if (keeps := await triggers.delete(dict(body))) is not None:
-            raise kopf.TemporaryError(keeps, delay=DELETION_LOOKS_AGAIN_S)
+            raise kopf.TemporaryError(keeps, delay=looks_again_after_s(retry))
 
-    @kopf.on.event(*FLEETAGENTS, registry=registry, id="gone")
-    async def gone(event: kopf.RawEvent, body: kopf.Body, **_: Any) -> None:
-        if event["type"] == "DELETED":
+    @kopf.on.event(*FLEETAGENTS, registry=registry, id="seen")
+    async def seen(event: kopf.RawEvent, body: kopf.Body, **_: Any) -> None:
+        signs.event(
+            body.metadata["uid"], beats=event["type"] != "DELETED" and not body.metadata.get("deletionTimestamp")
+        )
+        if event["type"] is None:  # listed: kopf begins to watch, or goes on after a pause, which is no `resume` to it
+            triggers.look(dict(body))
+        elif event["type"] == "DELETED":
             await triggers.gone(dict(body))
+        elif not body.metadata.get("deletionTimestamp"):
+            triggers.changed(dict(body))  # before kopf's own bookkeeping, which takes some milliseconds
 
 
-def set_up(given: kopf.OperatorSettings, *, namespaced: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Peering:
+    """How replicas take turns."""
+
+    name: str
+    priority: int
+    """Who has the highest works; no two may have the same."""
+    lifetime_seconds: int
+    """After this time without a sign a replica is passed over."""
+
+
+def set_up(given: kopf.OperatorSettings, *, namespaced: bool, peering: Peering | None, silent_seconds: float) -> None:
     """Make kopf behave: no Events of its own, every stream bounded in time."""
     given.posting.enabled = False
     given.persistence.diffbase_storage = Remembered()
-    given.peering.standalone = True
-    given.watching.connect_timeout = 10
-    given.watching.server_timeout = 240
-    given.watching.client_timeout = 300
-    given.networking.request_timeout = 30
+    given.peering.standalone = peering is None
+    if peering is not None:
+        given.peering.name = peering.name
+        given.peering.mandatory = True
+        given.peering.priority = peering.priority
+        given.peering.lifetime = peering.lifetime_seconds
+        given.peering.stealth = True
+    _bound(given, silent_seconds)
     given.execution.max_workers = 4
     given.scanning.disabled = namespaced  # else kopf asks for cluster-wide lists that a namespaced Role refuses
+
+
+def _bound(given: kopf.OperatorSettings, silent_seconds: float) -> None:
+    """Let no request last for ever, and each watch be heard of at least twice before it counts as dead.
+
+    The API server ends a watch after `server_timeout`; one that neither ends nor says anything, not even that nothing
+    happened, which it does once a minute, is given up after `inactivity_timeout`. What fails is tried again soon, and
+    for longer than that, so that a watch that is refused begins again and again: kopf's own patience would end the
+    process within a minute. Nor for much longer: a patch that fails holds up what is said of its resource.
+    """
+    given.watching.connect_timeout = min(10.0, silent_seconds / 4)
+    given.watching.inactivity_timeout = min(70.0, silent_seconds / 4)
+    given.watching.server_timeout = int(silent_seconds * 0.4)
+    given.watching.client_timeout = silent_seconds / 2
+    given.networking.connect_timeout = min(10.0, silent_seconds / 4)
+    given.networking.request_timeout = min(30.0, silent_seconds / 2)
+    longest = min(LONGEST_BACKOFF_S, silent_seconds / 10)
+    rising = [s for s in (0.5, 1.0, 2.0, 4.0) if s < longest]
+    given.networking.error_backoffs = (*rising, *[longest] * math.ceil(silent_seconds / 3 / longest))

@@ -1,5 +1,6 @@
-"""/healthz and /readyz for probes."""
+"""/healthz and /readyz for probes: they answer soon, and name what is silent or missing."""
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
@@ -7,24 +8,39 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from fleetagent.entrypoints.signs import Signs
 from fleetagent.errors import TryLater
 
 Check = Callable[[], Awaitable[None]]
 
+log = logging.getLogger(__name__)
 
-def health_app(watching: Callable[[], bool], database_answers: Check) -> Starlette:
-    """Alive while the loop turns; ready when the watches have begun and the database answers."""
+
+def health_app(signs: Signs, memory_answers: Check) -> Starlette:
+    """Alive while all that must speak is heard; ready when the watches are open and the database is as we know it.
+
+    A database, model or market that is away never makes a process not alive: a new one would not have it either.
+    """
+    said: dict[str, list[str]] = {}
+
+    def answer(what: str, wrong: list[str]) -> PlainTextResponse:
+        if wrong and not said.get(what):
+            log.warning("%s: %s", what, "; ".join(wrong))  # a kubelet tells the status alone
+        elif said.get(what) and not wrong:
+            log.info("%s again", what.replace("not ", ""))
+        said[what] = wrong
+        text = "\n".join(wrong) or what.replace("not ", "")
+        return PlainTextResponse(f"{text}\n", 503 if wrong else 200)
 
     async def healthz(_: Request) -> PlainTextResponse:
-        return PlainTextResponse("ok\n")
+        return answer("not alive", signs.silence())
 
     async def readyz(_: Request) -> PlainTextResponse:
-        if not watching():
-            return PlainTextResponse("not watching yet\n", 503)
+        missing = signs.missing()
         try:
-            await database_answers()
+            await memory_answers()
         except TryLater as error:
-            return PlainTextResponse(f"{error}\n", 503)
-        return PlainTextResponse("ready\n")
+            missing.append(str(error))
+        return answer("not ready", missing)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz)])

@@ -27,6 +27,7 @@ from fleetagent.domain.records import (
     Run,
     RunReport,
     Spent,
+    Taken,
 )
 from fleetagent.domain.retention import Batch, Past, Place, TableSize
 from fleetagent.domain.schedule import Pending, Trigger, Wake
@@ -41,6 +42,17 @@ class Agents(Protocol):
 
         `LeaseLost` for a resource that another has replaced: this process's watch lags behind.
         `floor` is the highest run number that the resource's status knows; `handled` its last served values.
+        """
+
+    async def take(
+        self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str], now: datetime
+    ) -> Taken | None:
+        """Meet the agent and own it, or None while another process does. `LeaseLost` also when it has been deleted."""
+
+    async def waiting(self) -> frozenset[tuple[AgentKey, str]]:
+        """Whoever is called for by what no run has taken up, with a mark for each thing that changes with what it is.
+
+        Triggers, wakes that are due, alerts that nobody was told of, runs that nobody goes on with.
         """
 
     async def take_lease(self, agent_id: int) -> Lease | None:
@@ -92,14 +104,17 @@ class Runs(Protocol):
     async def conclude(self, run: Run, conclusion: Conclusion) -> None:
         """End a run in one transaction: triggers and wakes served, quiet messages out of the prompt, spend booked."""
 
-    async def interrupt(self, run: Run, because: str) -> None:
-        """End a run that was cancelled: what it was called for is given back."""
+    async def interrupt(self, run: Run, because: str, *, wanted: bool = False) -> None:
+        """End a run early: what it was called for is given back, three times; without limit when the end was wanted."""
 
     async def last(self, agent_id: int) -> RunReport | None:
         """The newest run."""
 
     async def ask_wake(self, run: Run, at: datetime, reason: str, *, limit: int) -> Wake | None:
-        """Remember a wake; None when `limit` are pending already. The same minute and reason is the same wake."""
+        """Remember a wake; None when `limit` are pending already. The same minute and reason is the same wake.
+
+        Another reason within a minute of a pending one shares its moment, so that many wakes are not as many runs.
+        """
 
     async def cancel_wake(self, run: Run, wake_id: int) -> bool:
         """Cancel a pending wake of this agent."""

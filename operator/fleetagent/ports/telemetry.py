@@ -13,3 +13,6 @@ class Meter(Protocol):
 
     def refused(self, key: AgentKey, kind: str, code: str) -> None:
         """An action, a launch or a stop, was refused by the rule with this code."""
+
+    def fields_dropped(self, count: int) -> None:
+        """So many fields of the last report were not kept: the cluster's definition of the resource is older."""

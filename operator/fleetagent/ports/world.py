@@ -106,11 +106,14 @@ class Cluster(Protocol):
     async def secret_map(self, namespace: str, name: str) -> Mapping[str, str]:
         """All values of a Secret, as above."""
 
-    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        """Merge-patch the status subresource; a resource that is gone is no error. `TryLater`."""
+    async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Merge-patch the status subresource: what stands there then; None where the resource is gone. `TryLater`."""
 
     async def event(self, namespace: str, name: str, uid: str, *, kind: str, reason: str, message: str) -> None:
-        """Write an Event of `kind` Normal or Warning about the resource; a failure is logged, never raised."""
+        """Write an Event of `kind` Normal or Warning about the resource; a failure is logged, never raised.
+
+        The same Warning again within a minute is only counted, and of too many at once some are left out, which is said.
+        """
 
     async def installation_stop(self) -> str | None:
         """Why nothing may be launched or stopped at all now (ConfigMap `fleetagent-stop`), or None."""

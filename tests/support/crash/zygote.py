@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ class ReportingCluster(StoredCluster):
 
     points: Points
 
-    async def patch_status(self, *args: Any) -> None:
+    async def patch_status(self, *args: Any) -> Mapping[str, Any] | None:
         self.points.at("before status")
-        await super().patch_status(*args)
+        came_back = await super().patch_status(*args)
         self.points.at("after status")
+        return came_back
 
 
 async def be_killed(job: dict[str, Any]) -> dict[str, Any]:

@@ -149,3 +149,13 @@ async def test_an_agent_that_is_gone_leaves_no_series_and_others_keep_theirs() -
     names = {key for key in scraped(metrics) if "name=porep" in key}
     assert not names
     assert any("name=other" in key for key in scraped(metrics))
+
+
+def test_whether_it_is_our_turn_is_asked_at_each_scrape() -> None:
+    metrics, turn = Metrics(), [True]
+    assert b"fleetagent_active 1.0" in metrics.text()
+
+    metrics.watch_turns(lambda: turn[0])
+    turn[0] = False
+
+    assert b"fleetagent_active 0.0" in metrics.text()

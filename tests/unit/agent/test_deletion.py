@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from fleetagent.agent.deletion import Deletion
+from fleetagent.agent.report import Report
+from fleetagent.domain.fleet import Instance
 from fleetagent.domain.records import Lease
 from fleetagent.domain.resource import FleetAgent
 from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, TryLater
 from support.fakes import FakeWorlds
-from support.fleets import NOW
+from support.fleets import NOW, an_instance
 from support.manifests import Json, a_manifest, a_spec
 
 ABANDON = {"fleetagent.dev/abandon": "yes"}
@@ -33,6 +35,11 @@ class Ears:
     """The Kubernetes API as far as it hears Events."""
 
     heard: list[tuple[str, str]] = field(default_factory=list)
+    shown: list[Json] = field(default_factory=list)
+
+    async def patch_status(self, _namespace: str, _name: str, status: Json) -> Json:
+        self.shown.append(status)
+        return status
 
     async def event(self, *_: str, reason: str, message: str, **__: str) -> None:
         self.heard.append((reason, message))
@@ -54,9 +61,11 @@ class Scene:
         return Deletion(
             "test",
             agents=memory,
+            runs=nothing,
             ledger=nothing,
             worlds=self.worlds,
             cluster=ears,
+            report=Report(ears, nothing),
             lifecycle=nothing,
             effects=nothing,
             now=lambda: self.now,
@@ -122,6 +131,25 @@ async def test_it_is_said_again_while_it_lasts_but_not_at_every_step() -> None:
     assert [reason for reason, _ in scene.ears.heard] == ["DeletionWaits"] * 3
 
 
+async def test_it_is_said_in_the_status_too_once_for_each_new_sentence() -> None:
+    scene = Scene(TryLater("database: no route to host"))
+    deletion = scene.deletion()
+
+    body = a_deleted()
+    for _ in range(3):
+        await deletion(body)
+        body = {**body, "status": scene.ears.shown[-1]}
+    scene.error = TryLater("database: connection refused")
+    deletion._agents = SilentMemory(scene.error)  # type: ignore[assignment]
+    await deletion(body)
+
+    said = [{c["type"]: c for c in status["conditions"]}["Ready"] for status in scene.ears.shown]
+    assert [(c["status"], c["reason"]) for c in said] == [("False", "DeletionWaits")] * 2
+    assert "no route to host" in said[0]["message"]
+    assert "connection refused" in said[1]["message"]
+    assert "fleetagent.dev/abandon=yes" in said[1]["message"]
+
+
 class EmptyLedger:
     """A ledger that knows of no machine, perhaps because it was lost."""
 
@@ -153,3 +181,55 @@ async def test_a_market_that_says_nothing_ends_a_deletion_only_if_nobody_knows_o
 
     assert (keeps is None) is (reported == 0)
     assert [reason for reason, _ in scene.ears.heard] == said
+
+
+@dataclass
+class Row:
+    """The memory of one agent of which a machine is known, if it has not been let go yet."""
+
+    deleted: bool
+    owned_by_another: bool = False
+    id: int = 1
+    forgotten: int = 0
+
+    async def meet(self, *_: Any, **__: Any) -> "Row":
+        return self
+
+    async def take_lease(self, _: int) -> Lease | None:
+        return None if self.owned_by_another else Lease(1, 1)
+
+    async def forget(self, _: Lease, __: str) -> None:
+        self.forgotten += 1
+
+    async def release(self, _: Lease) -> None:
+        pass
+
+    async def instances(self, _: int) -> tuple[Instance, ...]:
+        return (an_instance(provider_id="50300393"),)
+
+
+@pytest.mark.parametrize(
+    ("row", "said", "forgotten"),
+    [(Row(deleted=False), 1, 1), (Row(deleted=True), 0, 0), (Row(deleted=False, owned_by_another=True), 0, 0)],
+    ids=["its finalizer was taken off", "it went as it should", "another process sees to it"],
+)
+async def test_a_resource_that_vanishes_names_what_it_leaves_behind_unless_its_end_is_known(
+    row: Row, said: int, forgotten: int
+) -> None:
+    scene = Scene(TryLater("never asked"))
+    deletion = scene.deletion()
+    deletion._agents = deletion._ledger = row  # type: ignore[assignment]
+
+    await deletion.gone(a_deleted())
+
+    assert [reason for reason, _ in scene.ears.heard] == ["MachinesAbandoned"] * said
+    assert all("50300393" in words for _, words in scene.ears.heard)
+    assert row.forgotten == forgotten
+
+
+async def test_a_resource_that_vanishes_while_its_memory_is_away_is_no_error() -> None:
+    scene = Scene(TryLater("database: no route to host"))
+
+    await scene.deletion().gone(a_deleted())
+
+    assert scene.ears.heard == []

@@ -1,6 +1,7 @@
 """A keeper ends when it is told to, whatever happens at that moment."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from fleetagent.agent.triggers import Triggers
 from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.records import AgentKey, Lease
 from fleetagent.errors import LeaseLost
+from support.manifests import a_manifest
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 SOON = 5.0
@@ -79,8 +81,18 @@ async def test_a_lost_lease_is_an_error_and_no_cancellation() -> None:
     await asyncio.sleep(0)  # nothing of it reaches what comes after
 
 
+class Nothing:
+    """Nothing waits for anybody, and nothing is left of who is gone."""
+
+    async def waiting(self) -> frozenset[Any]:
+        return frozenset()
+
+    async def gone(self, _: Mapping[str, Any]) -> None:
+        return None
+
+
 async def test_the_end_of_a_namesake_leaves_the_resource_alone_that_is_kept_now() -> None:
-    triggers = Triggers(keeping(agents=None), None)  # type: ignore[arg-type]  # nothing is deleted here
+    triggers = Triggers(keeping(agents=Nothing(), listen_every=timedelta(hours=1)), Nothing())  # type: ignore[arg-type]
     idle = triggers._keepers[AgentKey("fleet", "porep")] = Idle(AgentKey("fleet", "porep"), keeping())
     triggers.look(BODY)
 
@@ -88,3 +100,56 @@ async def test_the_end_of_a_namesake_leaves_the_resource_alone_that_is_kept_now(
     assert list(triggers._keepers.values()) == [idle]
     await triggers.gone(BODY)
     assert not triggers._keepers
+    await triggers.close()
+
+
+class Silent:
+    """A memory in which nothing waits."""
+
+    async def waiting(self) -> frozenset[Any]:
+        return frozenset()
+
+
+async def test_who_rests_lets_go_of_all_and_takes_up_what_it_is_shown_again_and_who_has_closed_does_not() -> None:
+    silent = keeping(agents=Silent(), listen_every=timedelta(hours=1))
+    triggers = Triggers(silent, None)  # type: ignore[arg-type]  # nothing is deleted here
+    triggers.look(BODY)
+
+    await triggers.rest()
+    assert not triggers._keepers
+    triggers.look(BODY)
+    assert triggers._keepers
+
+    await triggers.close()
+    triggers.look(BODY)
+    assert not triggers._keepers
+
+
+class SlowToTell:
+    """A memory that gives the lease at once, and says so later."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_tell = asyncio.Event(), asyncio.Event()
+        self.released: list[Lease] = []
+
+    async def take(self, *_: Any, **__: Any) -> Any:
+        self.asked.set()
+        await self.may_tell.wait()
+        return SimpleNamespace(lease=Lease(1, 7), record=SimpleNamespace(last_run_id=0), left_running=())
+
+    async def release(self, lease: Lease) -> None:
+        self.released.append(lease)
+
+
+async def test_a_lease_that_is_given_while_the_keeper_is_stopped_is_released() -> None:
+    memory = SlowToTell()
+    keeper = Keeper(AgentKey("fleet", "porep"), keeping(agents=memory, starting=asyncio.Semaphore(1)))
+    keeper.look(a_manifest(metadata={"uid": "one"}))
+    await memory.asked.wait()
+
+    stopping = asyncio.create_task(keeper.stop())
+    await asyncio.sleep(0)
+    memory.may_tell.set()
+    await asyncio.wait_for(stopping, SOON)
+
+    assert memory.released == [Lease(1, 7)]

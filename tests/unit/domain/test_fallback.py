@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fleetagent.domain.fallback import controller_decides
-from fleetagent.domain.status import Health, News, findings, merged, news
+from fleetagent.domain.news import News, news
+from fleetagent.domain.status import Health, findings, merged
 from support.fleets import NOW, a_condition, ago, an_instance, an_observation
 from support.manifests import a_parsed_spec
 

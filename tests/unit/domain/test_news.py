@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleetagent.domain.news import News, news
 from fleetagent.domain.resource import Condition
-from fleetagent.domain.status import News, news
 from support.fleets import a_condition
 
 LOST = a_condition("FleetKnown", "False", "SecretMissing")

@@ -12,13 +12,17 @@ from fleetagent.domain.schedule import (
     Trigger,
     Wake,
     due,
+    next_planned,
     next_scheduled,
-    scheduled_if_ever,
+    spread,
+    starts_at,
     wake_at,
 )
 from fleetagent.errors import BadResource
+from support.manifests import a_parsed_spec
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+UID = "0c8f2f5e-0000-4000-8000-000000000001"
 DEBOUNCE = Debounce.read({"idle": "5s", "max": "60s"})
 
 
@@ -101,8 +105,13 @@ def test_a_run_that_starts_anyway_takes_waiting_events_along() -> None:
 
 
 def scheduled(last: float | None, **spec: Any) -> datetime:
-    """The next moment after now, when the last one was so many seconds from now."""
-    return next_scheduled(Schedule.read(spec), after=NOW, last=None if last is None else at(last))
+    """The next moment after now, but for the agent's spread, when the last one was so many seconds from now."""
+    schedule = Schedule.read(spec)
+    moved = spread(schedule, UID)
+    if schedule.every is None:
+        return next_scheduled(schedule, UID, after=NOW + moved, last=None) - moved
+    found = next_scheduled(schedule, UID, after=NOW, last=None if last is None else at(last))
+    return found + moved if last is None or at(last) > NOW + schedule.every else found
 
 
 @pytest.mark.parametrize(
@@ -140,21 +149,6 @@ def test_cron_is_read_in_its_time_zone(spec: dict[str, str], then: datetime) -> 
 
 
 @pytest.mark.parametrize(
-    ("after", "then"),
-    [
-        (datetime(2027, 3, 27, 12, 0, tzinfo=UTC), datetime(2027, 3, 28, 1, 0, tzinfo=UTC)),
-        (datetime(2027, 10, 30, 12, 0, tzinfo=UTC), datetime(2027, 10, 31, 0, 30, tzinfo=UTC)),
-        (datetime(2027, 10, 31, 0, 30, tzinfo=UTC), datetime(2027, 11, 1, 1, 30, tzinfo=UTC)),
-    ],
-    ids=["an hour that is left out: its end", "an hour that comes twice: the first", "and not the second"],
-)
-def test_cron_runs_once_a_day_when_clocks_change(after: datetime, then: datetime) -> None:
-    schedule = Schedule.read({"cron": "30 2 * * *", "timeZone": "Europe/Berlin"})
-
-    assert next_scheduled(schedule, after=after, last=None) == then
-
-
-@pytest.mark.parametrize(
     ("spec", "words"),
     [
         ({"cron": "0 0 31 2 *"}, "spec.schedule.cron: '0 0 31 2 *' never comes"),
@@ -168,7 +162,65 @@ def test_a_schedule_that_never_comes_is_a_problem_of_its_field(spec: dict[str, s
 
     assert (caught.value.condition, caught.value.reason) == ("Ready", "InvalidSchedule")
     assert words in str(caught.value)
-    assert scheduled_if_ever(Schedule.read(spec), after=NOW, last=None) is None
+    assert next_planned(a_parsed_spec(schedule=spec), UID, after=NOW, last=None) is None
+
+
+UIDS = [f"0c8f2f5e-0000-4000-8000-{number:012d}" for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [
+        ({"interval": "10s"}, 1.0),
+        ({"interval": "5m"}, 30.0),
+        ({"interval": "24h"}, 30.0),
+        ({"cron": "* * * * *"}, 30.0),
+    ],
+    ids=str,
+)
+def test_a_thousand_agents_are_spread_evenly_and_stay_where_they_are(spec: dict[str, str], most: float) -> None:
+    schedule = Schedule.read(spec)
+    moved = [spread(schedule, uid).total_seconds() for uid in UIDS]
+
+    assert moved == [spread(Schedule.read(spec), uid).total_seconds() for uid in UIDS]
+    assert all(0 <= seconds < most for seconds in moved)
+    tenths = [sum(n <= seconds / most * 10 < n + 1 for seconds in moved) for n in range(10)]
+    assert min(tenths) > 70
+    assert max(tenths) < 130
+
+
+def test_cron_keeps_its_minute_and_no_moment_of_it_is_skipped_or_repeated() -> None:
+    every_minute = Schedule.read({"cron": "* * * * *"})
+    for uid in UIDS[:50]:
+        moved, moments, moment = spread(every_minute, uid), [], NOW
+        for _ in range(5):
+            moment = next_scheduled(every_minute, uid, after=moment, last=moment)
+            moments.append(moment)
+
+        assert [m - moved for m in moments] == [at(60 * n) for n in range(1 if moved == timedelta(0) else 0, 5)]
+        assert next_scheduled(every_minute, uid, after=moments[1] - timedelta(seconds=1), last=None) == moments[1]
+
+
+def test_the_first_gap_of_an_interval_is_shorter_and_every_later_one_is_exact() -> None:
+    schedule = Schedule.read({"interval": "5m"})
+    for uid in UIDS[:50]:
+        first = next_scheduled(schedule, uid, after=NOW, last=None)
+        second = next_scheduled(schedule, uid, after=first, last=first)
+
+        assert at(270) < first <= at(300)
+        assert second - first == timedelta(minutes=5)
+
+
+def test_what_nobody_watched_come_due_starts_in_turn_and_all_else_at_its_moment() -> None:
+    schedule, uid = Schedule.read({"interval": "1h"}), UIDS[7]
+
+    def start(planned: float | None) -> datetime | None:
+        moment = None if planned is None else at(planned)
+        return starts_at(schedule, uid, planned=moment, watched_since=NOW)
+
+    assert start(-7200) == start(-1) == NOW + spread(schedule, uid)
+    assert spread(schedule, uid) > timedelta(0)
+    assert (start(0), start(600), start(None)) == (NOW, at(600), None)
 
 
 @pytest.mark.parametrize(
@@ -178,3 +230,23 @@ def test_a_schedule_that_never_comes_is_a_problem_of_its_field(spec: dict[str, s
 )
 def test_a_wake_is_moved_to_where_the_spec_allows_it(minutes: float, seconds: float) -> None:
     assert wake_at(minutes, NOW, WakeLimits()) == at(seconds)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "until", "seconds"),
+    [
+        ({"interval": "1h"}, 600, 600),
+        ({"interval": "1h"}, 7200, 3600),
+        ({"interval": "1h"}, -60, 3600),
+        ({"cron": "0 0 30 2 *"}, 600, 600),
+    ],
+    ids=["before the next run", "long after it", "it is over", "a schedule that never comes"],
+)
+def test_the_end_of_a_pause_calls_for_a_run(schedule: dict[str, str], until: float, seconds: float) -> None:
+    spec = a_parsed_spec(schedule=schedule, pause={"until": f"{at(until):%Y-%m-%dT%H:%M:%SZ}"})
+    moved = spread(spec.schedule, UID)
+
+    planned = next_planned(spec, UID, after=NOW, last=NOW)
+
+    assert planned == at(seconds) + (moved if seconds == until else timedelta(0))
+    assert next_planned(spec, UID, after=planned, last=planned) != planned

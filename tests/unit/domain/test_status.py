@@ -43,6 +43,7 @@ def test_where_all_is_well_every_condition_says_so() -> None:
         "CreditLasts": ("Unknown", "AccountNotRead"),
         "ContextFits": ("True", "Fits"),
         "SpecHonoured": ("True", "AllFields"),
+        "SchemaCurrent": ("True", "NothingDropped"),
         "Ready": ("True", "Running"),
     }
 

@@ -8,13 +8,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.database import NOW, Database
+from fleetagent.adapters.postgres.agent_rows import NAMED, ROW, UNDER_THE_LEASE, WAITING, record_of
+from fleetagent.adapters.postgres.database import HELD, NOW, Database, is_our_schema
 from fleetagent.adapters.postgres.tables import agents, messages, runs, sessions
-from fleetagent.adapters.postgres.waiting import close_interrupted, forget_waiting
-from fleetagent.domain.conversation.counts import counts_in
-from fleetagent.domain.conversation.messages import Kind, Left
-from fleetagent.domain.conversation.window import Calibration
-from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Quiet, SessionRecord
+from fleetagent.adapters.postgres.waiting import close_interrupted, forget_waiting, pending_in, wakes_in
+from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Taken
 from fleetagent.errors import LeaseLost
 
 UIDS_REMEMBERED = 100
@@ -22,48 +20,15 @@ WATCH_LAG = timedelta(minutes=15)
 """Longer than any watch lags: each is opened anew within minutes."""
 
 
-def _row_query() -> sa.Select[Any]:
-    in_prompt = (
-        sa.select(sa.func.count())
-        .where(messages.c.session_id == sessions.c.id, messages.c.left_prompt_because.is_(None))
-        .scalar_subquery()
+_SCHEDULED = sa.select(HELD.c.epoch).add_cte(
+    sa.update(agents)
+    .where(agents.c.id == HELD.c.id)
+    .values(
+        next_scheduled_at=sa.bindparam("next_at", type_=agents.c.next_scheduled_at.type),
+        spec_hash=sa.bindparam("hashed", type_=sa.Text),
     )
-    dropped = (
-        sa.select(sa.func.count())
-        .where(
-            messages.c.session_id == sessions.c.id,
-            messages.c.kind == Kind.FEEDBACK,
-            messages.c.left_prompt_because == Left.COMPACTED,
-        )
-        .scalar_subquery()
-    )
-    return (
-        sa.select(
-            agents,
-            sessions.c.id.label("s_id"),
-            sessions.c.epoch.label("s_epoch"),
-            sessions.c.started_at,
-            sessions.c.compactions,
-            sessions.c.summary,
-            sessions.c.masked_before_run,
-            sessions.c.context_tokens,
-            sessions.c.estimated_tokens,
-            sessions.c.next_prompt_tokens,
-            sessions.c.counts,
-            in_prompt.label("in_prompt"),
-            dropped.label("feedback_dropped"),
-        )
-        .join(sessions, sessions.c.id == agents.c.session_id, isouter=True)
-        .where(
-            agents.c.cluster == sa.bindparam("in_cluster"),
-            agents.c.namespace == sa.bindparam("in_namespace"),
-            agents.c.name == sa.bindparam("named"),
-        )
-    )
-
-
-_ROW = _row_query()
-"""An agent with its session: read at each look, and put together once."""
+    .cte("scheduled")
+)
 
 
 class PostgresAgents:
@@ -77,6 +42,19 @@ class PostgresAgents:
         self._owner = owner
         self._lease = lease
         self._watch_lag = watch_lag
+        free = sa.or_(agents.c.lease_until.is_(None), agents.c.lease_until <= NOW, agents.c.lease_owner == owner)
+        self._take_if_free = (
+            sa.update(agents)
+            .where(free, is_our_schema())
+            .values(lease_owner=owner, lease_token=agents.c.lease_token + 1, lease_until=NOW + lease)
+        )
+        self._take = self._take_if_free.where(
+            *NAMED,
+            agents.c.uid == sa.bindparam("its_uid", type_=sa.Text),
+            agents.c.session_id.is_not(None),
+            agents.c.last_run_id >= sa.bindparam("floor", type_=sa.BigInteger),
+            agents.c.deleted_at.is_(None),
+        ).returning(agents)
 
     async def meet(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> AgentRecord:
         """See `ports.Agents.meet`."""
@@ -84,7 +62,7 @@ class PostgresAgents:
             row = await self._row(connection, key)
         if row is None or row.session_id is None or row.uid != uid or row.last_run_id < floor:
             row = await self._prepared(key, uid, floor=floor, handled=handled)
-        return _record(key, row)
+        return record_of(key, row, row)
 
     async def _prepared(self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str]) -> sa.Row[Any]:
         async with self._database.transaction() as connection:
@@ -105,7 +83,7 @@ class PostgresAgents:
 
     async def _row(self, connection: AsyncConnection, key: AgentKey) -> sa.Row[Any] | None:
         named = {"in_cluster": self._cluster, "in_namespace": key.namespace, "named": key.name}
-        row: sa.Row[Any] | None = (await connection.execute(_ROW, named)).one_or_none()
+        row: sa.Row[Any] | None = (await connection.execute(ROW, named)).one_or_none()
         return row
 
     async def _introduce(
@@ -144,17 +122,48 @@ class PostgresAgents:
         fenced = {"lease_token": agents.c.lease_token + 1, "lease_owner": None, "lease_until": None}
         await connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(**reborn, **afresh, **fenced))
 
+    async def take(
+        self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str], now: datetime
+    ) -> Taken | None:
+        """See `ports.Agents.take`."""
+        its = {"in_cluster": self._cluster, "in_namespace": key.namespace, "named": key.name, "its_uid": uid}
+        row = await self._taken({**its, "floor": floor})
+        if row is None:  # as a rule it is known, and free
+            record = await self.meet(key, uid, floor=floor, handled=handled)
+            if record.deleted:
+                raise LeaseLost("the resource has been deleted to its end")
+            row = await self._taken({**its, "floor": floor})
+        if row is None:
+            return None
+        given = {"agent": row.id, "session": row.session_id, "now": now}
+        async with self._database.statements() as connection:  # by itself: it sees what stood when the lease was taken
+            found = (await connection.execute(UNDER_THE_LEASE, given)).one()
+        return Taken(
+            Lease(row.id, row.lease_token),
+            record_of(key, row, found),
+            pending_in(found.pending),
+            wakes_in(found.wakes),
+            left_running=found.left_running,
+            waited_too_long=found.waited_too_long,
+            untold=found.untold,
+        )
+
+    async def _taken(self, its: Mapping[str, Any]) -> sa.Row[Any] | None:
+        async with self._database.statements() as connection:
+            row: sa.Row[Any] | None = (await connection.execute(self._take, its)).one_or_none()
+        return row
+
+    async def waiting(self) -> frozenset[tuple[AgentKey, str]]:
+        """See `ports.Agents.waiting`."""
+        async with self._database.statements() as connection:
+            rows = (await connection.execute(WAITING, {"its_cluster": self._cluster})).all()
+        return frozenset((AgentKey(row.namespace, row.name), row.mark) for row in rows)
+
     async def take_lease(self, agent_id: int) -> Lease | None:
         """See `ports.Agents.take_lease`."""
-        free = sa.or_(agents.c.lease_until.is_(None), agents.c.lease_until <= NOW, agents.c.lease_owner == self._owner)
-        take = (
-            sa.update(agents)
-            .where(agents.c.id == agent_id, free)
-            .values(lease_owner=self._owner, lease_token=agents.c.lease_token + 1, lease_until=NOW + self._lease)
-            .returning(agents.c.lease_token)
-        )
         async with self._database.statements() as connection:
-            token = await connection.scalar(take)
+            take = self._take_if_free.where(agents.c.id == agent_id)
+            token = await connection.scalar(take.returning(agents.c.lease_token))
         return None if token is None else Lease(agent_id, token)
 
     async def renew(self, lease: Lease) -> None:
@@ -194,7 +203,7 @@ class PostgresAgents:
 
     async def schedule(self, lease: Lease, next_scheduled_at: datetime | None, spec_hash: str) -> None:
         """See `ports.Agents.schedule`."""
-        await self._set(lease, next_scheduled_at=next_scheduled_at, spec_hash=spec_hash)
+        await self._database.at_once(_SCHEDULED, lease, {"next_at": next_scheduled_at, "hashed": spec_hash})
 
     async def remember_account(self, lease: Lease, account_id: str, *, instead_of: str | None) -> None:
         """See `ports.Agents.remember_account`."""
@@ -240,38 +249,3 @@ async def _next_session(connection: AsyncConnection, agent_id: int) -> None:
         await close_interrupted(connection, agent_id, run_id, "the session was reset")
     await connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(epoch=row.epoch + 1))
     await _open_session(connection, agent_id, row.epoch + 1)
-
-
-def _record(key: AgentKey, row: sa.Row[Any]) -> AgentRecord:
-    quiet = row.quiet
-    return AgentRecord(
-        id=row.id,
-        key=key,
-        uid=row.uid,
-        last_run_id=row.last_run_id,
-        handled=row.handled,
-        spec_hash=row.spec_hash,
-        next_scheduled_at=row.next_scheduled_at,
-        account_id=row.account_id,
-        calibration={
-            endpoint: Calibration(known["ratio"], samples=1, tail=known["tail"])
-            for endpoint, known in row.calibration.items()
-        },
-        quiet=Quiet(quiet["fingerprint"], datetime.fromisoformat(quiet["at"])) if quiet else None,
-        model_failing_since=row.model_failing_since,
-        deleted=row.deleted_at is not None,
-        session=SessionRecord(
-            id=row.s_id,
-            epoch=row.s_epoch,
-            started_at=row.started_at,
-            compactions=row.compactions,
-            summary=row.summary,
-            masked_before_run=row.masked_before_run,
-            context_tokens=row.context_tokens,
-            estimated_tokens=row.estimated_tokens,
-            next_prompt_tokens=row.next_prompt_tokens,
-            counts=counts_in(row.counts),
-            messages_in_prompt=row.in_prompt,
-            feedback_dropped=row.feedback_dropped,
-        ),
-    )

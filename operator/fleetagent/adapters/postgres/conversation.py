@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from fleetagent.adapters.postgres.database import HELD, Database
+from fleetagent.adapters.postgres.database import HELD, Database, fenced
 from fleetagent.adapters.postgres.fleet_rows import action_of
 from fleetagent.adapters.postgres.runs import report
 from fleetagent.adapters.postgres.spend import booked
@@ -85,6 +85,26 @@ _BOOKED = sa.select(HELD.c.epoch).add_cte(
     ).cte("day_booked"),
 )
 
+_APPENDED = fenced(
+    """numbered AS (
+        UPDATE sessions SET last_seq = last_seq + :count FROM held
+        WHERE held.epoch = :its_epoch AND sessions.agent_id = held.id AND sessions.id = :session
+        RETURNING sessions.id, sessions.agent_id, last_seq
+    ), appended AS (
+        INSERT INTO messages (session_id, seq, agent_id, run_id, kind, role, content, history_content, tool_calls,
+            tool_call_id, tokens)
+        SELECT numbered.id, last_seq - :count + place, agent_id, :run, kind, role, content, history_content, tool_calls,
+            tool_call_id, tokens
+        FROM numbered, jsonb_to_recordset(:rows) AS new (place int, kind text, role text, content text,
+            history_content text, tool_calls jsonb, tool_call_id text, tokens int)
+    )
+    SELECT epoch FROM held
+"""
+).bindparams(
+    *(sa.bindparam(name, type_=sa.BigInteger) for name in ("count", "its_epoch", "session", "run")),
+    sa.bindparam("rows", type_=JSONB),
+)
+
 
 class PostgresConversation:
     """Implements `ports.Conversation`."""
@@ -102,16 +122,9 @@ class PostgresConversation:
         """See `ports.Conversation.append`."""
         if not new:
             return
-        async with self._database.in_session(run) as connection:
-            take = (
-                sa.update(sessions)
-                .where(sessions.c.id == run.session_id)
-                .values(last_seq=sessions.c.last_seq + len(new))
-                .returning(sessions.c.last_seq)
-            )
-            last = await connection.scalar(take) or 0
-            rows = [_row(run, m, last - len(new) + n) for n, m in enumerate(new, start=1)]
-            await connection.execute(sa.insert(messages), rows)
+        rows = [_row(message, place) for place, message in enumerate(new, start=1)]
+        given = {"session": run.session_id, "run": run.run_id, "count": len(rows), "rows": rows}
+        await self._database.at_once(_APPENDED, run.lease, given, epoch=run.epoch)
 
     async def compact(
         self,
@@ -184,13 +197,10 @@ class PostgresConversation:
         return tuple(replace(r, actions=tuple(a for a in acted if a.run_id == r.run_id)) for r in reports)
 
 
-def _row(run: Run, message: Message, seq: int) -> dict[str, Any]:
+def _row(message: Message, place: int) -> dict[str, Any]:
     return {
-        "agent_id": run.agent_id,
-        "session_id": run.session_id,
-        "run_id": run.run_id,
-        "seq": seq,
-        "kind": message.kind,
+        "place": place,
+        "kind": message.kind.value,
         "role": message.role,
         "content": message.content,
         "history_content": message.history_content,

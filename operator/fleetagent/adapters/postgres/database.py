@@ -1,14 +1,16 @@
 """Short transactions, and the fence that each write passes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from fleetagent.adapters.postgres.engine import reason_of
+from fleetagent.adapters.postgres.migrate import head
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.domain.records import Lease, Run
 from fleetagent.errors import LeaseLost, NotStorable, TryLater
@@ -18,6 +20,11 @@ NOW = sa.func.clock_timestamp()
 
 LONGEST_SECONDS = 20
 """A server that takes connections and does not answer would keep us waiting for ever, in silence."""
+
+SCHEMA_SEEN_SECONDS = 5.0
+"""How long a schema that was right is taken to be so. Leases see a new one at once: `take_lease` asks by itself."""
+
+_VERSION = sa.table("alembic_version", sa.column("version_num", sa.Text))
 
 NOT_THERE = (
     sa.exc.OperationalError,
@@ -35,12 +42,14 @@ class Database:
         self._engine = engine
         self._longest_seconds = longest_seconds
         self._alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._schema_is_right_until = 0.0
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """One transaction on a pooled connection; `TryLater` when the database is not there, or takes too long."""
         with _translated():
             async with asyncio.timeout(self._longest_seconds), self._engine.begin() as connection:
+                await self._see_schema(connection)
                 yield connection
 
     @asynccontextmanager
@@ -51,7 +60,19 @@ class Database:
         """
         with _translated():
             async with asyncio.timeout(self._longest_seconds), self._alone.connect() as connection:
+                await self._see_schema(connection)
                 yield connection
+
+    async def _see_schema(self, connection: AsyncConnection) -> None:
+        """A newer version may migrate while this one is still running: from then on it must write nothing."""
+        if time.monotonic() < self._schema_is_right_until:
+            return
+        if (found := await connection.scalar(sa.select(_VERSION))) != head():
+            raise TryLater(
+                f"the database has schema {found}, this version of fleetagent works with {head()} and writes nothing: "
+                "run the version that migrated it, or restart this one if the database was restored"
+            )
+        self._schema_is_right_until = time.monotonic() + SCHEMA_SEEN_SECONDS
 
     @asynccontextmanager
     async def owned(self, lease: Lease) -> AsyncIterator[AsyncConnection]:
@@ -68,16 +89,26 @@ class Database:
             yield connection
 
     async def at_once(
-        self, statement: sa.Select[Any], lease: Lease, given: Mapping[str, Any], *, epoch: int | None = None
-    ) -> None:
+        self, statement: sa.Executable, lease: Lease, given: Mapping[str, Any], *, epoch: int | None = None
+    ) -> sa.Row[Any]:
         """A whole fenced transaction in one round trip: a `SELECT HELD.c.epoch` whose CTEs write what `HELD` lets them.
 
-        `LeaseLost` as above; then nothing was written. With an `epoch` the CTEs must ask for `:its_epoch`
-        themselves. No parameter may have the name of a column: SQLAlchemy would write it into that.
+        Or the same as text, `fenced`; its first column is the epoch, too. `LeaseLost` as above; then nothing was
+        written. With an `epoch` the CTEs must ask for `:its_epoch` themselves. No parameter may have the name of a
+        column: SQLAlchemy would write it into that.
         """
-        fenced_by = {"agent": lease.agent_id, "token": lease.token, "its_epoch": epoch}
+        fenced_by = {"agent": lease.agent_id, "token": lease.token}
+        if epoch is not None:
+            fenced_by["its_epoch"] = epoch
         async with self.statements() as connection:
-            _see(await connection.scalar(statement, {**given, **fenced_by}), epoch)
+            row: sa.Row[Any] | None = (await connection.execute(statement, {**given, **fenced_by})).one_or_none()
+        _see(None if row is None else row[0], epoch)
+        return cast("sa.Row[Any]", row)
+
+
+def is_our_schema() -> sa.Exists:
+    """For a statement that must not happen on another version's schema."""
+    return sa.select(_VERSION).where(_VERSION.c.version_num == head()).exists()
 
 
 @contextmanager
@@ -103,6 +134,13 @@ _HELD = (
 )
 HELD = _HELD.cte("held")
 """The agent's row, locked, while the lease is held: no row otherwise."""
+
+
+def fenced(then: str) -> sa.TextClause:
+    """A statement for `at_once` as text: further CTEs, of which `held` is the first, and a SELECT from it."""
+    held = """SELECT id, epoch FROM agents
+        WHERE id = :agent AND lease_token = :token AND lease_until > clock_timestamp() FOR NO KEY UPDATE"""
+    return sa.text(f"WITH held AS ({held}), {then}")
 
 
 async def _fence(connection: AsyncConnection, lease: Lease, epoch: int | None) -> None:

@@ -20,7 +20,7 @@ from fleetagent.adapters.postgres.fleet_rows import (
 )
 from fleetagent.adapters.postgres.intents import MAY_BEGIN, NOT_WAITING, asked_columns, launch_intent, taken_up
 from fleetagent.adapters.postgres.pulse import read_pulse
-from fleetagent.adapters.postgres.spend import bill_fleet, book
+from fleetagent.adapters.postgres.spend import BILLED, bill_fleet, book
 from fleetagent.adapters.postgres.tables import actions, instances, samples
 from fleetagent.adapters.postgres.waiting import persist_trigger
 from fleetagent.adapters.postgres.wishes import wish_json
@@ -210,6 +210,9 @@ class PostgresLedger(PostgresApprovals):
         self, lease: Lease, changes: Sequence[Change], now: datetime, doomed: Sequence[Doomed] = ()
     ) -> None:
         """See `ports.Ledger.settle`."""
+        if not changes and not doomed:
+            await self._database.at_once(BILLED, lease, {"now": now})
+            return
         for changed, ending in _portions(changes, doomed):
             async with self._database.owned(lease) as connection:
                 await bill_fleet(connection, lease.agent_id, now)  # for the same moment it bills once

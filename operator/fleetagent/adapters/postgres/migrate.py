@@ -1,16 +1,19 @@
 """Brings a database to this version's schema, once, whoever else tries at the same time."""
 
 import asyncio
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleetagent.adapters.postgres.engine import open_engine, reason_of
+from fleetagent.adapters.postgres.tables import agents
 from fleetagent.errors import CannotStart
 
 HERE = Path(__file__).parent / "migrations"
@@ -19,51 +22,76 @@ LOCK = 7_305_126_482  # any number that nobody else's migrations use
 
 def migrate_to_head(database_url: str) -> str:
     """Migrate the database of this URL; the revision. For callers without an event loop."""
+    return migrate_to(database_url, head())
+
+
+def migrate_to(database_url: str, revision: str) -> str:
+    """To this revision, be it newer or older than what the database has."""
 
     async def work() -> str:
         engine = open_engine(database_url, pool_size=1)
         try:
-            return await migrate(engine)
+            return await migrate(engine, revision)
         finally:
             await engine.dispose()
 
     return asyncio.run(work())
 
 
-async def migrate(engine: AsyncEngine) -> str:
-    """Migrate in one transaction under a lock that ends with it; return the revision.
+async def migrate(engine: AsyncEngine, revision: str | None = None) -> str:
+    """Migrate in one transaction under a lock that ends with it, to the newest revision unless told otherwise.
 
     Several replicas may call this at once: one works, the others wait and find nothing to do. A schema that is newer
-    than this version is refused with `CannotStart`, and nothing is written.
+    than this version is refused with `CannotStart`, and nothing is written. A process at work on another schema loses
+    its leases, and cannot take them again.
     """
+    target = revision or head()
+    if target not in _revisions():
+        raise CannotStart(f"this version knows no schema {target}; it knows {', '.join(reversed(_revisions()))}")
     try:
         async with engine.begin() as connection:
             await connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
-            await connection.run_sync(_upgrade)
+            await connection.run_sync(_migrate, target)
     except CommandError as error:
         raise CannotStart(
             f"the database's schema is not one that this version knows ({error}); "
-            "it was probably migrated by a newer fleetagent: upgrade the operator, or restore the database"
+            "it was probably migrated by a newer fleetagent: upgrade the operator, or let the newer one take it back "
+            f"with `fleetagent migrate --to {head()}`"
         ) from error
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError, OSError) as error:
         raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database cannot be used: {reason_of(error)}") from error
     except sa.exc.DBAPIError as error:
         raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database refused the migration: {reason_of(error)}") from error
-    return head()
+    return target
 
 
 def head() -> str:
     """The newest schema that this version knows."""
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
-    if revision is None:
+    if not _revisions():
         raise CannotStart("this installation of fleetagent holds no database migrations")
-    return revision
+    return _revisions()[0]
 
 
-def _upgrade(connection: sa.Connection) -> None:
+@cache
+def _revisions() -> tuple[str, ...]:
+    """All schemas that this version knows, the newest first."""
+    return tuple(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
+
+
+def _migrate(connection: sa.Connection, target: str) -> None:
+    before = MigrationContext.configure(connection).get_current_revision()
+    if before in _revisions() and before != target:
+        # First, since each write of a run begins with its agent's row: in another order the two wait for each other.
+        connection.execute(
+            sa.update(agents).values(lease_token=agents.c.lease_token + 1, lease_owner=None, lease_until=None)
+        )
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    older = before in _revisions() and _revisions().index(before) > _revisions().index(target)
+    if before is None or older:
+        command.upgrade(config, target)
+    elif before != target:
+        command.downgrade(config, target)
 
 
 def _config() -> Config:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from fleetagent.adapters.postgres.database import HELD
 from fleetagent.adapters.postgres.tables import instances, spend
 from fleetagent.domain.fleet import ENDED
 
@@ -64,6 +65,13 @@ def _fleet_entries() -> sa.Select[Any]:
 
 _BILLED = booked(_fleet_entries())
 _BILLED_UNTIL = sa.update(instances).where(*_BILLABLE).values(billed_until=_NOW)
+
+
+BILLED = sa.select(HELD.c.epoch).add_cte(
+    booked(_fleet_entries().where(instances.c.agent_id == HELD.c.id)).cte("days_booked"),
+    _BILLED_UNTIL.where(instances.c.agent_id == HELD.c.id).cte("machines_billed"),
+)
+"""The same as a statement for `Database.at_once`."""
 
 
 async def bill_fleet(connection: AsyncConnection, agent_id: int, now: datetime) -> None:

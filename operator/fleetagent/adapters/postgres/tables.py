@@ -243,6 +243,14 @@ triggers = Table(
     Column("words", Text, comment="what the model is told: feedback, or what happened to the fleet"),
     Column("state", Text, nullable=False),
     Index(None, "agent_id", postgresql_where=text("state = 'pending'")),
+    Index(
+        "ix_triggers_said_once",
+        "agent_id",
+        "kind",
+        "value",
+        unique=True,
+        postgresql_where=text("state = 'pending' AND kind IN ('Request', 'Feedback', 'Approval')"),
+    ),
     CheckConstraint("state IN ('pending', 'processed', 'dropped')", "state"),
 )
 

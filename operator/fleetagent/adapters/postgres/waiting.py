@@ -4,8 +4,9 @@ A row stays `pending` while a run works on it (`claimed_by_run`), so that an int
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,35 +23,46 @@ MOST_GIVEN_BACK = 3
 MOST_EVENTS_WAITING = 100
 
 
+# What a person said is written under the lock of the agent's row, which the end of a run takes too: else a value that
+# is served at this very moment would be said twice. Whoever says the same at the same time meets the unique index.
+_SAID = sa.text("""
+    WITH agent AS (SELECT id, handled FROM agents WHERE id = :agent FOR NO KEY UPDATE)
+    INSERT INTO triggers (agent_id, kind, value, words, state, at)
+    SELECT id, :kind, :value, :words, 'pending', clock_timestamp() FROM agent
+    WHERE handled ->> :name IS DISTINCT FROM :said
+    ON CONFLICT (agent_id, kind, value) WHERE state = 'pending' AND kind IN ('Request', 'Feedback', 'Approval')
+    DO NOTHING
+    RETURNING id
+""").bindparams(*(sa.bindparam(name, type_=sa.Text) for name in ("kind", "value", "words", "name", "said")))
+
+# A run that goes on has seen an older world: what it claimed does not count.
+_CALLED = sa.text("""
+    INSERT INTO triggers (agent_id, kind, value, words, state, at)
+    SELECT :agent, :kind, :value, :words, 'pending', clock_timestamp()
+    WHERE NOT EXISTS (
+        SELECT 1 FROM triggers
+        WHERE agent_id = :agent AND state = 'pending' AND claimed_by_run IS NULL AND kind = :kind AND value = :value
+    )
+    RETURNING id
+""").bindparams(
+    sa.bindparam("agent", type_=sa.BigInteger), *(sa.bindparam(n, type_=sa.Text) for n in ("kind", "value", "words"))
+)
+
+
 async def persist_trigger(
     connection: AsyncConnection, agent_id: int, kind: Trigger, value: str, words: str | None
 ) -> bool:
     """Insert a trigger unless the same one waits already, or is an annotation's value that has been served.
 
-    What a person said is looked up under the lock of the agent's row, which the end of a run takes too: else a value
-    that is served at this very moment would be said twice.
+    Of Events, several statements: these need a transaction.
     """
     if kind is Trigger.EVENT and await _merged_into_a_full_queue(connection, agent_id, value, words):
         return True
-    same = [
-        triggers.c.agent_id == agent_id,
-        triggers.c.kind == kind,
-        triggers.c.value == value,
-        triggers.c.state == "pending",
-    ]
-    if (handled := _handled(kind, value)) is None:
-        same.append(triggers.c.claimed_by_run.is_(None))  # a run that goes on has seen an older world
-    else:
-        row = sa.select(agents.c.handled).where(agents.c.id == agent_id).with_for_update(key_share=True)
+    given = {"agent": agent_id, "kind": kind.value, "value": value, "words": words}
+    if (handled := _handled(kind, value)) is not None:
         name, said = handled
-        if (await connection.scalar(row) or {}).get(name) == said:
-            return False
-    if (await connection.execute(sa.select(triggers.c.id).where(*same).limit(1))).first() is not None:
-        return False
-    await connection.execute(
-        sa.insert(triggers).values(agent_id=agent_id, kind=kind, value=value, words=words, state="pending", at=NOW)
-    )
-    return True
+        return await connection.scalar(_SAID, {**given, "name": name, "said": said}) is not None
+    return await connection.scalar(_CALLED, given) is not None
 
 
 async def _merged_into_a_full_queue(connection: AsyncConnection, agent_id: int, value: str, words: str | None) -> bool:
@@ -83,32 +95,28 @@ async def pending_wakes(connection: AsyncConnection, agent_id: int) -> tuple[Wak
     return tuple(Wake(r.id, r.at, r.reason, r.asked_by_run) for r in rows)
 
 
-async def claim_waiting(
-    connection: AsyncConnection, agent_id: int, run_id: int, now: datetime
-) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
-    """All pending triggers and the wakes that are due belong to this run from now on."""
-    pending = await pending_triggers(connection, agent_id)
-    due = tuple(w for w in await pending_wakes(connection, agent_id) if w.at <= now)
-    for table, ids in ((triggers, [p.id for p in pending]), (wakes, [w.id for w in due])):
-        if ids:
-            claim = sa.update(table).where(table.c.agent_id == agent_id, table.c.id.in_(ids))
-            await connection.execute(claim.values(claimed_by_run=run_id, tries=table.c.tries + 1))
-    return pending, due
+def pending_in(rows: Sequence[Mapping[str, Any]] | None) -> tuple[Pending, ...]:
+    """Triggers as the database makes JSON of them, in the order in which they came."""
+    found = (
+        Pending(r["id"], Trigger(r["kind"]), r["value"], r["words"], datetime.fromisoformat(r["at"]))
+        for r in rows or ()
+    )
+    return tuple(sorted(found, key=lambda trigger: trigger.id))
 
 
-async def serve(connection: AsyncConnection, agent_id: int, run_id: int, pending: Sequence[Pending]) -> None:
-    """What the run claimed is served: triggers, wakes, and with them the annotations' values."""
-    for table in (triggers, wakes):
-        await connection.execute(
-            sa.update(table)
-            .where(table.c.agent_id == agent_id, table.c.state == "pending", table.c.claimed_by_run == run_id)
-            .values(state="processed", processed_at=NOW)
-        )
-    await _mark_handled(connection, agent_id, [(p.kind, p.value) for p in pending])
+def wakes_in(rows: Sequence[Mapping[str, Any]] | None) -> tuple[Wake, ...]:
+    """Wakes likewise, soonest first."""
+    found = (Wake(r["id"], datetime.fromisoformat(r["at"]), r["reason"], r["asked_by_run"]) for r in rows or ())
+    return tuple(sorted(found, key=lambda wake: (wake.at, wake.id)))
 
 
-async def close_interrupted(connection: AsyncConnection, agent_id: int, run_id: int, because: str) -> bool:
-    """Mark a run that goes on as interrupted; what called for it calls again. False when it has ended already."""
+async def close_interrupted(
+    connection: AsyncConnection, agent_id: int, run_id: int, because: str, *, wanted: bool = False
+) -> bool:
+    """Mark a run that goes on as interrupted; what called for it calls again. False when it has ended already.
+
+    When somebody wanted it to end, what called for it is not to blame: it was no try.
+    """
     close = (
         sa.update(runs)
         .where(runs.c.agent_id == agent_id, runs.c.run_id == run_id, runs.c.state == "running")
@@ -116,12 +124,13 @@ async def close_interrupted(connection: AsyncConnection, agent_id: int, run_id: 
     )
     if (await connection.execute(close)).rowcount == 0:
         return False
-    await _drop_hopeless(connection, agent_id, run_id)
+    if not wanted:
+        await _drop_hopeless(connection, agent_id, run_id)
     for table in (triggers, wakes):
         await connection.execute(
             sa.update(table)
             .where(table.c.agent_id == agent_id, table.c.state == "pending", table.c.claimed_by_run == run_id)
-            .values(claimed_by_run=None)
+            .values(claimed_by_run=None, tries=table.c.tries - int(wanted))
         )
     return True
 
@@ -174,11 +183,15 @@ async def forget_waiting(connection: AsyncConnection, agent_id: int) -> None:
 
 
 async def _mark_handled(connection: AsyncConnection, agent_id: int, served: Sequence[tuple[Trigger, str]]) -> None:
-    values = dict(h for kind, value in served if (h := _handled(kind, value)) is not None)
-    if values:
+    if values := handled_by(served):
         await connection.execute(
             sa.update(agents).where(agents.c.id == agent_id).values(handled=agents.c.handled.concat(values))
         )
+
+
+def handled_by(served: Sequence[tuple[Trigger, str]]) -> dict[str, str]:
+    """The annotations' values that are served with these triggers, by the names under which they are remembered."""
+    return dict(h for kind, value in served if (h := _handled(kind, value)) is not None)
 
 
 def _handled(kind: Trigger, value: str) -> tuple[str, str] | None:

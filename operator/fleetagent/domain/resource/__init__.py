@@ -4,6 +4,7 @@ steering   mode, pause, target, schedule, budget, limits, retention, alerts
 model      the endpoint and the context window        machines   market, offers, instance, time-outs
 demand     the one source                             spec       all of these, in the order people write them
 status     what is reported                           agent      the whole resource, and its annotations
+pruned     what came back of a report
 values     durations, money, moments, names           wire       camelCase and nulls
 structural, crd   models → CustomResourceDefinition
 """
@@ -29,6 +30,7 @@ from fleetagent.domain.resource.demand import (
 )
 from fleetagent.domain.resource.machines import FleetSpec, InstanceTemplate, OfferFilter, PhaseTimeouts, VastFleet
 from fleetagent.domain.resource.model import RESERVED_PARAMETERS, ContextWindow, ModelEndpoint, TokenPrices
+from fleetagent.domain.resource.pruned import pruned
 from fleetagent.domain.resource.spec import FleetAgentSpec
 from fleetagent.domain.resource.status import (
     Condition,
@@ -116,6 +118,7 @@ __all__ = [
     "crd",
     "crd_yaml",
     "parse_duration",
+    "pruned",
     "readable_status",
     "write_duration",
     "write_moment",

@@ -6,7 +6,7 @@ import yaml
 
 from fleetagent.domain.resource.agent import GROUP, KIND, PLURAL, VERSION
 from fleetagent.domain.resource.spec import FleetAgentSpec
-from fleetagent.domain.resource.status import FleetAgentStatus
+from fleetagent.domain.resource.status import NEVER_OBSERVED, FleetAgentStatus
 from fleetagent.domain.resource.structural import structural
 
 _HEADER = "# Made by `fleetagent crd` from operator/fleetagent/domain/resource. Change the models, not this file.\n"
@@ -77,7 +77,8 @@ def _whole() -> dict[str, Any]:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": structural(FleetAgentSpec),
-            "status": structural(FleetAgentStatus),
+            # Its default is there from the first moment, before any operator has written a status.
+            "status": structural(FleetAgentStatus) | {"default": {"observedGeneration": NEVER_OBSERVED}},
         },
     }
 

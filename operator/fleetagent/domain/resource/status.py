@@ -10,15 +10,27 @@ from fleetagent.domain.resource.wire import Wire
 MAX_PENDING_WAKES = 100  # as many as spec.schedule.wakes.limit may allow
 MAX_CONDITIONS = 32
 MAX_WAITING_ACTIONS = 20
+WAKES_SHOWN = 20
+NEVER_OBSERVED = -1
+"""As `metadata.generation` never is: whatever goes by kstatus takes an agent that nobody has seen for unfinished."""
 
 _COUNT = Field(ge=0, le=9_007_199_254_740_991, json_schema_extra={"format": "int64"})
 
 
 def _clipped(most: int) -> BeforeValidator:
-    """Cut what is too long, saying so: a long sentence must not cost us the whole report."""
+    """Cut what has too many bytes, saying so: long sentences must not cost us the whole report, whatever their script.
+
+    All of it together stays below 32 kB: a watch sends the whole resource at every change.
+    """
 
     def clip(value: Any) -> Any:
-        return value if not isinstance(value, str) or len(value) <= most else value[: most - 2] + " …"
+        if (
+            not isinstance(value, str)
+            or len(value) * 4 <= most
+            or len(encoded := value.encode("utf-8", "replace")) <= most
+        ):
+            return value
+        return encoded[: most - 4].decode("utf-8", "ignore") + " …"
 
     return BeforeValidator(clip)
 
@@ -32,9 +44,13 @@ Count = Annotated[int, _COUNT]
 Rate = Annotated[Number, _rounded(2)]
 Cost = Annotated[Usd, _rounded(4)]
 At = Annotated[Moment, AfterValidator(lambda moment: moment.replace(microsecond=0))]  # as Kubernetes writes its own
-Short = Annotated[str, _clipped(253), Field(max_length=253)]
-Sentence = Annotated[str, _clipped(1024), Field(max_length=1024)]
-Words = Annotated[str, _clipped(32_768), Field(max_length=32_768)]
+# The definition allows more than we write: a status of an older operator must be readable and writable, too.
+Word = Annotated[str, _clipped(32), Field(max_length=253)]
+Label = Annotated[str, _clipped(80), Field(max_length=253)]
+Value = Annotated[str, _clipped(253), Field(max_length=253)]
+Aside = Annotated[str, _clipped(160), Field(max_length=1024)]
+Sentence = Annotated[str, _clipped(700), Field(max_length=1024)]
+Words = Annotated[str, _clipped(700), Field(max_length=32_768)]
 
 
 class Condition(Wire):
@@ -93,7 +109,7 @@ class RunStatus(Wire):
     id: Count
     """Number of the run; it only ever rises."""
 
-    triggers: tuple[Short, ...] = Field((), max_length=16)
+    triggers: tuple[Word, ...] = Field((), max_length=16)
     """Why it started: Schedule, Wake, Request, Event, SpecChange, Feedback, Approval."""
 
     started_at: At | None = None
@@ -102,7 +118,7 @@ class RunStatus(Wire):
     finished_at: At | None = None
     """When it ended; absent while it goes on."""
 
-    outcome: Short | None = None
+    outcome: Word | None = None
     """How it ended, in one word, such as Acted, Held, Skipped, Failed."""
 
     summary: Sentence | None = None
@@ -118,7 +134,7 @@ class WakeStatus(Wire):
     at: At
     """When it is due."""
 
-    reason: Sentence | None = None
+    reason: Aside | None = None
     """What the model wants to look at."""
 
     asked_by_run: Count | None = None
@@ -128,19 +144,19 @@ class WakeStatus(Wire):
 class WaitingActionStatus(Wire):
     """An action that waits for a person, in mode Approve."""
 
-    id: Short
+    id: Word
     """Its name for the annotations fleetagent.dev/approve and fleetagent.dev/reject, such as action-42."""
 
-    kind: Short
+    kind: Word
     """launch or stop."""
 
-    what: Short | None = None
+    what: Label | None = None
     """The machine, such as 1x RTX 5090."""
 
     usd_per_hour: Cost | None = None
     """Its price, storage included, in USD per hour."""
 
-    reason: Sentence | None = None
+    reason: Aside | None = None
     """Why the agent wants it."""
 
     expires_at: At
@@ -185,31 +201,33 @@ class SpendStatus(Wire):
 class FleetAgentStatus(Wire):
     """What the agent has done, sees and waits for."""
 
-    observed_generation: Count | None = None
-    """metadata.generation that this status was computed from."""
+    observed_generation: int = Field(
+        NEVER_OBSERVED, ge=NEVER_OBSERVED, le=9_007_199_254_740_991, json_schema_extra={"format": "int64"}
+    )
+    """metadata.generation that this status was computed from; -1 before the operator has looked."""
 
     last_run_id: Count | None = None
     """Highest run number so far; the next run is above it."""
 
-    last_handled_request: Short | None = None
+    last_handled_request: Value | None = None
     """Last served value of annotation fleetagent.dev/requested-at."""
 
-    last_handled_reset: Short | None = None
+    last_handled_reset: Value | None = None
     """Last served value of annotation fleetagent.dev/reset-requested-at."""
 
-    last_handled_message: Short | None = None
+    last_handled_message: Value | None = None
     """Hash of the last served value of annotation fleetagent.dev/message."""
 
-    last_handled_acknowledge: Short | None = None
+    last_handled_acknowledge: Value | None = None
     """Last served value of annotation fleetagent.dev/acknowledge."""
 
-    last_handled_approve: Short | None = None
+    last_handled_approve: Value | None = None
     """Last served value of annotation fleetagent.dev/approve."""
 
-    last_handled_reject: Short | None = None
+    last_handled_reject: Value | None = None
     """Last served value of annotation fleetagent.dev/reject."""
 
-    last_handled_session: Short | None = None
+    last_handled_session: Value | None = None
     """Last served value of spec.context.session."""
 
     session: SessionStatus | None = None
@@ -222,7 +240,7 @@ class FleetAgentStatus(Wire):
     """When the next run is due, if nothing happens before."""
 
     pending_wakes: tuple[WakeStatus, ...] = Field((), max_length=MAX_PENDING_WAKES)
-    """Future runs that the model asked for, soonest first."""
+    """Future runs that the model asked for, soonest first, at most 20."""
 
     waiting_actions: tuple[WaitingActionStatus, ...] = Field((), max_length=MAX_WAITING_ACTIONS)
     """Actions that wait for a person, in mode Approve; the oldest first, at most 20."""

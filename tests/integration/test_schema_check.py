@@ -1,0 +1,70 @@
+"""The look at the database that /readyz takes: soon, and in words."""
+
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from fleetagent.adapters.postgres.migrate import head
+from fleetagent.adapters.postgres.schema import Schema
+from fleetagent.dev.postgres import EmbeddedPostgres
+from fleetagent.errors import TryLater
+from support.wire import Mode, a_wire
+
+
+@pytest.fixture
+async def schema(database_url: str) -> AsyncIterator[Schema]:
+    looked_at = Schema(database_url)
+    yield looked_at
+    await looked_at.close()
+
+
+def do(database_url: str, statement: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+async def test_another_version_s_schema_is_named(schema: Schema, database_url: str) -> None:
+    await schema.check()
+
+    do(database_url, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(TryLater, match=f"the database has schema 9999, and this version works with {head()}"):
+        await schema.check()
+    do(database_url, "DELETE FROM alembic_version")
+    with pytest.raises(TryLater, match="the database has schema None"):
+        await schema.check()
+    do(database_url, "DROP TABLE alembic_version")
+    with pytest.raises(TryLater, match="the database has no schema of ours"):
+        await schema.check()
+
+
+async def test_a_connection_that_the_server_ended_is_replaced_unseen(
+    schema: Schema, database_url: str, postgres_server: EmbeddedPostgres
+) -> None:
+    await schema.check()
+    name = urlsplit(database_url).path.removeprefix("/")
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        ended = "SELECT bool_and(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = %s"
+        assert admin.execute(ended, (name,)).fetchone() == (True,)
+
+    time.sleep(1.1)  # noqa: ASYNC251  # what was in use a second ago is trusted
+
+    await schema.check()
+
+
+async def test_a_database_that_does_not_answer_is_told_within_a_second_and_found_again(database_url: str) -> None:
+    parts = urlsplit(database_url)
+    with a_wire(parts.port or 5432) as wire:
+        there = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{wire.port}").geturl()
+        schema = Schema(there)
+        await schema.check()
+        with wire.broken(Mode.BLACK_HOLE):
+            for _ in range(3):
+                began = time.monotonic()
+                with pytest.raises(TryLater, match="no answer in time"):
+                    await schema.check()
+                assert time.monotonic() - began < 1.5
+        await schema.check()
+        await schema.close()
