@@ -95,7 +95,7 @@ def _status_writes(stage: Stage) -> int:
 
 def _at_once(stage: Stage, count: int) -> AtOnce:
     say(f"thousand: {count} runs at once, of a model that takes {MODEL_SECONDS:.0f} s")
-    before, writes = stage.rows("SELECT count(*) AS runs FROM runs")[0]["runs"], _status_writes(stage)
+    writes = _status_writes(stage)
     with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as threads:
         annotators = [stack.enter_context(Annotator.of(stage.cluster)) for _ in range(CONNECTIONS)]
 
@@ -104,10 +104,9 @@ def _at_once(stage: Stage, count: int) -> AtOnce:
             return min(annotators[which].request_run(name, "at once") for name in names)
 
         asked_at = min(threads.map(ask, range(CONNECTIONS)))
-    done = "SELECT count(*) AS runs FROM runs WHERE state <> 'running'"
-    until(stage, lambda: stage.rows(done)[0]["runs"] >= before + count, f"{count} runs end")
-    newest = "SELECT model_calls, finished_at FROM runs ORDER BY started_at DESC LIMIT %s"
-    runs = stage.rows(newest, count)
+    ended = "SELECT model_calls, finished_at FROM runs WHERE state <> 'running' AND triggers ? 'Request'"
+    until(stage, lambda: len(stage.rows(ended)) >= count, f"{count} runs end")
+    runs = stage.rows(ended)
     wait_for_quiet(stage)
     return AtOnce(
         count,

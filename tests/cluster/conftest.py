@@ -17,7 +17,7 @@ def image() -> str:
     """The image that `make e2e` has built and loaded."""
     named = os.environ.get("IMAGE")
     if not named:
-        pytest.exit("IMAGE is not set: run this by `make e2e`", returncode=2)
+        pytest.fail("IMAGE is not set: run this by `make e2e`")
     return named
 
 
@@ -25,7 +25,7 @@ def image() -> str:
 def release(image: str) -> Iterator[Release]:
     """Refuses a cluster that somebody uses; takes everything away in the end, also after a failure."""
     if not os.environ.get("KUBECONFIG"):
-        pytest.exit("KUBECONFIG is not set: run this by `make e2e`", returncode=2)
+        pytest.fail("KUBECONFIG is not set: run this by `make e2e`")
     release = Release(os.environ.get("HELM", "helm"), image)
     there = [name for name in DEFINITIONS if release.exists("crd", name)]
     if there:

@@ -18,14 +18,24 @@ from support.wire import Mode, Wire, a_wire
 CUT_EVERY_S = 0.3
 AGENTS = 10
 LOOKS_FOR_S = 4.0
-OF_THE_OPERATOR = "application_name = 'fleetagent' AND datname = current_database()"
-CONNECTIONS = f"SELECT count(*) FROM pg_stat_activity WHERE {OF_THE_OPERATOR}"
-TRANSACTIONS_LEFT_OPEN = f"""
-    SELECT query FROM pg_stat_activity WHERE {OF_THE_OPERATOR}
-    AND state LIKE 'idle in transaction%%' AND state_change < now() - interval '1 second'
+CONNECTIONS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE application_name = 'fleetagent' AND datname = current_database()
 """
-LOCKS = f"SELECT locktype FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE {OF_THE_OPERATOR} AND state = 'idle'"
-CUT = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OF_THE_OPERATOR}"
+TRANSACTIONS_LEFT_OPEN = """
+    SELECT query FROM pg_stat_activity
+    WHERE application_name = 'fleetagent' AND datname = current_database()
+        AND state IN ('idle in transaction', 'idle in transaction (aborted)')
+        AND state_change < now() - interval '1 second'
+"""
+LOCKS = """
+    SELECT locktype FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE application_name = 'fleetagent' AND datname = current_database() AND state = 'idle'
+"""
+CUT = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name = 'fleetagent' AND datname = current_database()
+"""
 
 
 @pytest.fixture
@@ -93,7 +103,7 @@ def cut_again_and_again(url: str) -> Iterator[None]:
     def cut() -> None:
         with psycopg.connect(url, autocommit=True) as admin:
             while not over.wait(CUT_EVERY_S):
-                admin.execute(CUT.encode())
+                admin.execute(CUT)
 
     cutting = threading.Thread(target=cut)
     cutting.start()

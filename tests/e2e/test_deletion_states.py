@@ -237,7 +237,7 @@ def test_a_finalizer_that_is_taken_off_lets_it_go_and_the_machines_left_behind_a
     assert all(machine in told for machine in ids)
     assert stage.rows("SELECT 1 FROM agents WHERE deleted_at IS NULL") == []
     stage.market.put("faults", {})
-    stage.apply(spec={"schedule": BY_HAND, "target": BUSY})
+    stage.apply(spec={"mode": "Suspended"})
     stage.wait_for(lambda: stage.status().get("fleet", {}).get("instances") == 2, "its namesake goes on with them")
     stage.check_books()
 

@@ -4,7 +4,18 @@ import signal
 
 import pytest
 
-from support.replicas import owners, peers, pretend, pretend_gone, start_replica, start_two, with_peering
+from fleetagent.dev.rbac import peering_objects
+from support.replicas import (
+    PEERING,
+    apply,
+    owners,
+    peers,
+    pretend,
+    pretend_gone,
+    start_replica,
+    start_two,
+    with_peering,
+)
 from support.stage import Stage
 from support.steering import apply_idle, called, hold_model, release_model, request_and_wait, wait_until_held
 
@@ -45,7 +56,7 @@ def test_of_two_replicas_the_elder_works_and_hands_over_within_seconds_when_told
 
 def test_a_stray_process_that_goes_first_stops_ours_at_once_and_its_end_lets_them_go_on(installation: Stage) -> None:
     stage = installation
-    elder, younger = start_two(stage)
+    elder, younger = start_two(stage, beat_seconds="60")  # whoever goes on must not wait for a beat
     apply_idle(stage)
     hold_model(stage)
     stage.annotate(requested_at="long")
@@ -55,12 +66,11 @@ def test_a_stray_process_that_goes_first_stops_ours_at_once_and_its_end_lets_the
     stage.wait_for(lambda: stage.runs()[-1]["state"] == "interrupted", "the run is given back", SEEN_WITHIN_S)
     stage.wait_for(lambda: not owners(stage), "nobody owns the agent", SEEN_WITHIN_S)
     stage.wait_for(lambda: not elder.active and not younger.active, "both stand by", SEEN_WITHIN_S)
-    stage.annotate(requested_at="meanwhile")
     release_model(stage)
     assert len(stage.runs()) == 2
 
     pretend_gone(stage, "somebody@laptop")
-    stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "meanwhile", "served", SEEN_WITHIN_S)
+    stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "long", "served", SEEN_WITHIN_S)
     stage.wait_for(lambda: elder.active, "the elder works again", SEEN_WITHIN_S)
     assert not younger.active
     request_and_wait(stage, "afterwards")
@@ -79,3 +89,20 @@ def test_a_stray_process_that_dies_without_a_word_is_passed_over_when_its_time_i
 
     stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "now", "served", 8 + SEEN_WITHIN_S)
     assert set(peers(stage)) == {replica.name}
+
+
+def test_a_peering_that_somebody_deletes_and_makes_again_keeps_its_promise(installation: Stage) -> None:
+    stage = installation
+    elder, younger = start_two(stage)
+    apply_idle(stage)
+
+    stage.cluster.kubectl("-n", stage.namespace, "delete", "kopfpeering", PEERING)
+    request_and_wait(stage, "without it")
+    apply(stage, peering_objects(PEERING, (stage.namespace,)))
+    stage.wait_for(lambda: set(peers(stage)) == {elder.name, younger.name}, "both give a sign again", SEEN_WITHIN_S)
+    stage.wait_for(lambda: elder.active and not younger.active, "the elder works", SEEN_WITHIN_S)
+    elder.send(signal.SIGTERM)
+
+    request_and_wait(stage, "afterwards")
+    assert set(peers(stage)) == {younger.name}
+    assert [r["run_id"] for r in stage.runs()] == [1, 2, 3]

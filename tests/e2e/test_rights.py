@@ -23,6 +23,8 @@ from support.slips import a_secret
 from support.stage import ACCOUNT, NAME, Stage, free_port
 
 HOME, FIRST, SECOND, PEERING = "operators-home", "first", "second", "fleetagent"
+WATCHES_ARE_RENEWED = "40"
+"""Seconds of silence that are borne: an open watch is ended, and opened anew, several times within them."""
 SECRETS = {"vast", "curio-db", "llm", "prover-env"}
 NAMES_THEM_ALL: dict[str, Any] = {
     "schedule": BY_HAND,
@@ -62,7 +64,7 @@ def installed(cluster: ControlPlane, database_url: str, folder: Path, watched: t
     apply(cluster, operator_objects(HOME, ACCOUNT, watched, PEERING) + peering_objects(PEERING, watched))
     with a_market(moving=False) as market, a_model() as model:
         stage = Stage(cluster, FIRST, HOME, database_url, market, model, folder, worker_port=free_port())
-        stage.settings |= {"namespaces": ",".join(watched), "peering": PEERING}
+        stage.settings |= {"namespaces": ",".join(watched), "peering": PEERING, "silent_seconds": WATCHES_ARE_RENEWED}
         try:
             yield stage
         finally:
@@ -72,6 +74,7 @@ def installed(cluster: ControlPlane, database_url: str, folder: Path, watched: t
                     process.wait(10)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("watched", [(), (FIRST, SECOND)], ids=["the whole cluster", "a Role in each namespace"])
 def test_nothing_is_refused_and_no_right_is_granted_that_nothing_needs(
     apart: ControlPlane, database_url: str, curio: CurioDatabase, tmp_path: Path, watched: tuple[str, ...]

@@ -56,6 +56,11 @@ def is_told_of(stage: Stage, request: str) -> bool:
     return stage.status().get("lastHandledRequest") == request
 
 
+def leases(stage: Stage) -> int:
+    token: int = stage.rows("SELECT lease_token FROM agents")[0]["lease_token"]
+    return token
+
+
 def test_nothing_is_written_while_nothing_happens_and_little_for_a_run(audited: Stage) -> None:
     audited.start_operator()
     audited.apply(spec={"schedule": {"interval": "24h"}})
@@ -72,7 +77,9 @@ def test_nothing_is_written_while_nothing_happens_and_little_for_a_run(audited: 
         audited.wait_for(partial(is_told_of, audited, str(number)), "the run is told of")
     assert 0 < wait_for_rest(audited) - before <= 2 * runs
 
+    passes = leases(audited)
     audited.restart_operator()
+    audited.wait_for(lambda: leases(audited) > passes + 1, "the new process has gone through it twice")
     before = wait_for_rest(audited)
     time.sleep(MANY_LOOKS_S)
-    assert writes(audited) == before, "nor after a start"
+    assert writes(audited) == before, "nor after a start, which brings the bill up to date"

@@ -53,7 +53,7 @@ def test_of_two_hundred_values_as_fast_as_can_be_the_last_is_served_and_none_twi
 
 def test_two_values_at_once_during_a_run_are_served_although_the_watch_is_ten_seconds_late(stage: Stage) -> None:
     with a_line(stage) as line:
-        line.start_operator()
+        line.start_operator(silent_seconds="120")  # else a watch is given up before it has told anything
         apply_idle(stage)
         line.proxy.watch_lag_seconds = 10
         hold_model(stage)
@@ -64,7 +64,7 @@ def test_two_values_at_once_during_a_run_are_served_although_the_watch_is_ten_se
         time.sleep(0.05)
         ask(stage, "two")
         release_model(stage)
-        stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "two", "the last value is served", 60)
+        stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "two", "the last value is served", 90)
         line.proxy.watch_lag_seconds = 0
         request_and_wait(stage, "afterwards")
 

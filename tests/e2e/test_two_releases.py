@@ -43,7 +43,7 @@ def test_each_release_serves_its_own_namespace_and_never_the_others(stages: tupl
     first, second = stages
     for stage in stages:
         stage.start_operator()
-        stage.apply(spec={"target": {"proofsPerHour": 50}, "schedule": {"interval": "1h"}})
+        stage.apply(spec={"target": {"proofsPerHour": 50}})
     for stage in stages:
         stage.wait_for_target()
 

@@ -16,7 +16,7 @@ SPEC: dict[str, Any] = {
     "budget": {"fleetUsdPerHour": "4.00", "usdPerProof": "0.008"},
     "fleet": {"vast": {"offers": {"maxUsdPerHour": "0.90"}}},
 }
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 FLIPS_EVERY_S, FLIPS_FOR_S = 2, 20 * 60
 MOST_RUNS = 8
 """In those 20 minutes: a silence and a return are told at most once in ten minutes each, and a burst is one run."""
@@ -44,7 +44,7 @@ def test_a_machine_that_flips_every_two_seconds_causes_a_run_within_the_longest_
             assert 1 <= len(caused) <= MOST_RUNS, caused
             assert (caused[0]["started_at"] - began).total_seconds() <= 60 + 4 * LOOK_SECONDS
             assert {kind for run in caused for kind in run["triggers"]} == {"Event"}
-            await asyncio.sleep(3600)
+            await asyncio.sleep(15 * 60)
             assert len(await runs(world)) - len(before) - len(caused) <= 2, "it is quiet again afterwards"
             assert len(world.market.live()) == len({m.label for m in world.market.live()})
 
@@ -52,11 +52,11 @@ def test_a_machine_that_flips_every_two_seconds_causes_a_run_within_the_longest_
 
 
 async def all_prove(world: World) -> None:
-    """The agent has made its fleet, which caused events of its own, and has come to rest: two quiet hours."""
-    for _ in range(8):
-        await asyncio.sleep(1800)
+    """The agent has made its fleet, which caused events of its own, and has come to rest: ten quiet minutes."""
+    for _ in range(24):
+        await asyncio.sleep(600)
         proving = await world.rows("SELECT label FROM instances WHERE phase = 'proving'")
-        recent = await world.rows("SELECT run_id FROM runs WHERE started_at > now() - interval '30 minutes'")
+        recent = await world.rows("SELECT run_id FROM runs WHERE started_at > now() - interval '10 minutes'")
         if proving and not recent:
             return
     raise AssertionError(f"its own effects keep it awake: {await runs(world)}")

@@ -27,23 +27,25 @@ async def on(database_url: str, server: Model) -> AsyncIterator[OnPostgres]:
         yield ready
 
 
-OF_OURS = "application_name = 'fleetagent' AND datname = current_database()"
-LEFT_OVER = f"""
+LEFT_OVER = """
     SELECT locktype, state FROM pg_stat_activity LEFT JOIN pg_locks USING (pid)
-    WHERE {OF_OURS} AND (locktype IS NOT NULL OR state <> 'idle')
+    WHERE application_name = 'fleetagent' AND datname = current_database() AND (locktype IS NOT NULL OR state <> 'idle')
 """
-CUT = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {OF_OURS}"
+CUT = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE application_name = 'fleetagent' AND datname = current_database()
+"""
 
 
 def left_over(url: str) -> list[tuple[str, ...]]:
     """Locks of the connections that rest in our pool, and those that were left in the middle of something."""
     with psycopg.connect(url, autocommit=True) as connection:
-        return connection.execute(LEFT_OVER.encode()).fetchall()
+        return connection.execute(LEFT_OVER).fetchall()
 
 
 def end_all_connections(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        assert connection.execute(CUT.encode()).fetchone() not in {None, (0,)}
+        assert connection.execute(CUT).fetchone() not in {None, (0,)}
 
 
 async def test_fifty_runs_leave_nothing_behind(on: OnPostgres, database_url: str) -> None:

@@ -1,5 +1,6 @@
 """The look at the database that /readyz takes: soon, and in words."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
@@ -7,6 +8,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from fleetagent.adapters.postgres.engine import TRUSTED_SECONDS
 from fleetagent.adapters.postgres.migrate import head
 from fleetagent.adapters.postgres.schema import Schema
 from fleetagent.dev.postgres import EmbeddedPostgres
@@ -26,32 +28,53 @@ def do(database_url: str, statement: str) -> None:
         connection.execute(statement.encode())
 
 
+async def answered(schema: Schema, within_s: float = 40, *, unseen: bool = False) -> None:
+    """Ask as a kubelet does, until all is well; `unseen`: that the machine is busy is the one excuse."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return await schema.check()
+        except TryLater as error:
+            assert not unseen or "no answer in time" in str(error)
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
+async def told(schema: Schema, words: str, within_s: float = 20) -> None:
+    """Ask until the answer is this one; a busy machine may take longer than a second."""
+    deadline = time.monotonic() + within_s
+    while True:
+        with pytest.raises(TryLater) as refusal:
+            await schema.check()
+        if words in str(refusal.value):
+            return
+        assert time.monotonic() < deadline, str(refusal.value)
+
+
 async def test_another_version_s_schema_is_named(schema: Schema, database_url: str) -> None:
-    await schema.check()
+    await answered(schema)
 
     do(database_url, "UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(TryLater, match=f"the database has schema 9999, and this version works with {head()}"):
-        await schema.check()
+    await told(schema, f"the database has schema 9999, and this version works with {head()}")
     do(database_url, "DELETE FROM alembic_version")
-    with pytest.raises(TryLater, match="the database has schema None"):
-        await schema.check()
+    await told(schema, "the database has schema None")
     do(database_url, "DROP TABLE alembic_version")
-    with pytest.raises(TryLater, match="the database has no schema of ours"):
-        await schema.check()
+    await told(schema, "the database has no schema of ours")
 
 
 async def test_a_connection_that_the_server_ended_is_replaced_unseen(
     schema: Schema, database_url: str, postgres_server: EmbeddedPostgres
 ) -> None:
-    await schema.check()
+    await answered(schema)
     name = urlsplit(database_url).path.removeprefix("/")
     with psycopg.connect(postgres_server.url, autocommit=True) as admin:
         ended = "SELECT bool_and(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = %s"
         assert admin.execute(ended, (name,)).fetchone() == (True,)
 
-    time.sleep(1.1)  # noqa: ASYNC251  # what was in use a second ago is trusted
+    await asyncio.sleep(TRUSTED_SECONDS)  # what was in use a moment ago is not looked at first
 
-    await schema.check()
+    await answered(schema, unseen=True)
 
 
 async def test_a_database_that_does_not_answer_is_told_within_a_second_and_found_again(database_url: str) -> None:
@@ -59,12 +82,12 @@ async def test_a_database_that_does_not_answer_is_told_within_a_second_and_found
     with a_wire(parts.port or 5432) as wire:
         there = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{wire.port}").geturl()
         schema = Schema(there)
-        await schema.check()
+        await answered(schema)
         with wire.broken(Mode.BLACK_HOLE):
             for _ in range(3):
                 began = time.monotonic()
                 with pytest.raises(TryLater, match="no answer in time"):
                     await schema.check()
                 assert time.monotonic() - began < 1.5
-        await schema.check()
+        await answered(schema)
         await schema.close()

@@ -52,6 +52,10 @@ def control_plane() -> Iterator[ControlPlane]:
     with ControlPlane.start(audit=True) as running:
         if CRD.exists():
             running.kubectl("apply", "--server-side", "-f", str(CRD))
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleetagents.fleetagent.dev"
+            eventually(
+                lambda: "conditions" in running.api.call("GET", path).get("status", {}), "the CRD has conditions"
+            )
             running.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
         yield running
 

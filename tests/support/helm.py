@@ -11,8 +11,11 @@ from typing import Any
 import yaml
 
 from fleetagent.dev.helm import find_helm
+from fleetagent.settings import Settings
 
 CHART = Path(__file__).parents[2] / "charts" / "fleetagent"
+KUBE_VERSION = "1.36"
+"""Without a cluster, Helm takes whichever it was built with."""
 
 Values = Mapping[str, Any]
 Objects = list[dict[str, Any]]
@@ -46,14 +49,18 @@ class Helm:
             raise HelmError(f"helm {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
+    @property
+    def major(self) -> int:
+        """Its version."""
+        return int(self.run("version", "--template", "{{ .Version }}").lstrip("v").split(".")[0])
+
     def rendered(
         self, release: str, namespace: str, values: Values | None = None, *flags: str, hooks: bool = False
     ) -> Objects:
         """The release's objects, with or without the hook of `helm test`."""
         more = [] if hooks else ["--no-hooks"]
-        text = self.run(
-            "template", release, self.chart, "--namespace", namespace, *more, *flags, values=dict(values or {})
-        )
+        for_cluster = ("--namespace", namespace, "--kube-version", KUBE_VERSION)
+        text = self.run("template", release, self.chart, *for_cluster, *more, *flags, values=dict(values or {}))
         return [document for document in yaml.safe_load_all(text) if document]
 
 
@@ -73,6 +80,12 @@ def environment(objects: Objects) -> dict[str, str]:
     """What the operator's container is told; empty where a Secret tells it."""
     (container,) = pod_spec(objects)["containers"]
     return {each["name"]: each.get("value", "") for each in container["env"]}
+
+
+def settings_of(objects: Objects) -> Settings:
+    """Its settings; pydantic's error if the chart lets a value through that the operator refuses."""
+    told = {name.removeprefix("FLEETAGENT_").lower(): value for name, value in environment(objects).items()}
+    return Settings.model_validate({name: value for name, value in told.items() if value} | {"database_url": "any"})
 
 
 def as_list(objects: Sequence[Mapping[str, Any]]) -> str:

@@ -15,6 +15,7 @@ from support.wire import Wire, a_wire
 
 SILENT_SECONDS = 12
 """What else is bounded follows from it: a watch ends after 4 s, and is given up after 3 s without a word."""
+STARTED_WITHIN_S = 120.0
 SERVED_WITHIN_S = 15.0
 
 
@@ -34,7 +35,7 @@ class Line:
         """Start it at this end of the line."""
         told = {"silent_seconds": str(SILENT_SECONDS), "health_listen": self.health, **settings}
         self.stage.start_operator(**told)
-        self.stage.wait_for(lambda: self.ready()[0] == 200, "ready")
+        self.stage.wait_for(lambda: self.ready()[0] == 200, "ready", STARTED_WITHIN_S)
 
     def alive(self) -> tuple[int, str]:
         """What /healthz says."""

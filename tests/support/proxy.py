@@ -112,17 +112,16 @@ class ApiProxy:
         async with session.request(request.method, url, headers=headers, data=await request.read() or None) as answer:
             self.seen.append((seen, answer.status))
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP}
-            if not (seen.watches and answer.ok):
+            if seen.query.get("watch") != "true" or not answer.ok:
                 return web.Response(status=answer.status, headers=kept, body=await answer.read())
-            return await self._stream(request, answer, kept)
-
-    async def _stream(
-        self, request: web.Request, answer: aiohttp.ClientResponse, headers: dict[str, str]
-    ) -> web.StreamResponse:
-        stream = web.StreamResponse(status=answer.status, headers=headers)
-        await stream.prepare(request)
-        if self.watch_ends_at_once:
+            stream = web.StreamResponse(status=answer.status, headers=kept)
+            await stream.prepare(request)
+            await (self._stream(answer, stream) if seen.watches else self._copy(answer, stream))
             return stream
+
+    async def _stream(self, answer: aiohttp.ClientResponse, stream: web.StreamResponse) -> None:
+        if self.watch_ends_at_once:
+            return
         self._streams.add(stream)
         copying = asyncio.create_task(self._copy(answer, stream))
         over = asyncio.create_task(self._over.wait())
@@ -133,7 +132,6 @@ class ApiProxy:
             copying.cancel()
             over.cancel()
             await asyncio.gather(copying, over, return_exceptions=True)
-        return stream
 
     async def _copy(self, answer: aiohttp.ClientResponse, stream: web.StreamResponse) -> None:
         async for data in answer.content.iter_any():

@@ -39,12 +39,12 @@ async def test_it_is_not_our_turn_until_nothing_was_heard_of_a_pause_for_a_while
     turns = Turns(LetGo(), clock)
     assert not turns.active
 
-    clock.now += 3.1
+    clock.now += 5.1
     assert turns.active
 
     assert list(turns.iter_all_daemon_memories()) == []  # as kopf asks when it pauses
     assert not turns.active
-    clock.now += 1
+    clock.now += 4
     assert not turns.active
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from fleetagent.agent.alarms import Alarms
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 FLEET_UNKNOWN = "FleetUnknown"
 CREDIT_LOW = "CreditLow"
 PRICE_RISE = "PriceRise"
+BILLED_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Lifecycle:
         self._limits = limits
         self._alarms = Alarms(runs, now)
         self._accounts: dict[int, tuple[int, str]] = {}
+        self._billed: dict[int, datetime] = {}
 
     async def look(self, subject: Subject, lease: Lease, market: Market) -> Look:
         """The fleet as a complete listing and the ledger agree, or why it is unknown; and how long the money lasts."""
@@ -70,7 +72,7 @@ class Lifecycle:
         runway = Runway(account.credit_usd, bill(listed), account.refused)
         await self._alarms.tell(subject.record.id, CREDIT_LOW, _topping_up(runway) if runway.is_low else None)
         settled = await self._settled(subject, market, known, listed, rises, runway)
-        await self._write(subject, lease, settled)
+        await self._write(subject, lease, settled, has_machines=bool(known))
         ending = (*(d.instance for d in settled.doomed), *settled.destroy_again)
         await self._effects.destroy_all(lease, market, ending)
         if rises is not None:
@@ -149,9 +151,13 @@ class Lifecycle:
             await self._agents.remember_account(lease, account, instead_of=before)
         self._accounts[lease.agent_id] = lease.token, account
 
-    async def _write(self, subject: Subject, lease: Lease, settled: Settlement) -> None:
-        """Bills go on even when nothing changed."""
-        await self._ledger.settle(lease, settled.changes, self._now(), settled.doomed)
+    async def _write(self, subject: Subject, lease: Lease, settled: Settlement, *, has_machines: bool) -> None:
+        """Bills go on even when nothing changed, though seldom: what is not booked yet is counted all the same."""
+        now, changed = self._now(), bool(settled.changes or settled.doomed)
+        billed_at = self._billed.get(lease.agent_id)
+        if changed or (has_machines and not (billed_at and timedelta(0) <= now - billed_at < BILLED_EVERY)):
+            await self._ledger.settle(lease, settled.changes, now, settled.doomed)
+            self._billed[lease.agent_id] = now
         meta = subject.agent.metadata
         event = partial(self._cluster.event, meta.namespace, meta.name, meta.uid)
         for change in settled.changes:

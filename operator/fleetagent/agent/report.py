@@ -26,6 +26,7 @@ from fleetagent.domain.resource import (
     SpendStatus,
     WaitingActionStatus,
     WakeStatus,
+    fields,
     pruned,
     readable_status,
 )
@@ -73,7 +74,7 @@ class Report:
     def __init__(self, cluster: Cluster, meter: Meter) -> None:
         self._cluster = cluster
         self._meter = meter
-        self._dropped: tuple[str, ...] = ()
+        self._dropped: frozenset[str] = frozenset()
 
     async def __call__(
         self,
@@ -108,7 +109,7 @@ class Report:
             if came_back is None:
                 return
             known.dropped, before = pruned(status, came_back), known.conditions
-            self._note_the_schema(known.dropped)
+            self._note_the_schema(fields(status), known.dropped)
 
     async def _write(
         self, meta: Metadata, known: Known, patch: Mapping[str, Any], stored: Mapping[str, Any], now: datetime
@@ -122,12 +123,14 @@ class Report:
         known.written.note(patch, stored, came_back, now)
         return came_back
 
-    def _note_the_schema(self, dropped: tuple[str, ...]) -> None:
-        """Of all agents together: they have one definition."""
-        self._meter.fields_dropped(len(dropped))
-        if dropped != self._dropped:
-            log.warning("the cluster's CustomResourceDefinition drops: %s", ", ".join(dropped) or "nothing any more")
-        self._dropped = dropped
+    def _note_the_schema(self, written: tuple[str, ...], dropped: tuple[str, ...]) -> None:
+        """Of all agents together: they have one definition, but not the same fields to report."""
+        known = self._dropped.difference(written).union(dropped)
+        self._meter.fields_dropped(len(known))
+        if known != self._dropped:
+            names = ", ".join(sorted(known)) or "nothing any more"
+            log.warning("the cluster's CustomResourceDefinition drops %s", names)
+        self._dropped = known
 
     async def complain(
         self, body: Mapping[str, Any], known: Known, finding: Finding, now: datetime, *, announce: bool = True

@@ -63,9 +63,9 @@ def register(registry: kopf.OperatorRegistry, triggers: Triggers, signs: Signs, 
 
     @kopf.on.event(*FLEETAGENTS, registry=registry, id="seen")
     async def seen(event: kopf.RawEvent, body: kopf.Body, **_: Any) -> None:
-        signs.event(
-            body.metadata["uid"], beats=event["type"] != "DELETED" and not body.metadata.get("deletionTimestamp")
-        )
+        meta = body.metadata  # kopf's timers begin when its finalizer is there, and end with the resource
+        beats = event["type"] != "DELETED" and bool(meta.get("finalizers")) and not meta.get("deletionTimestamp")
+        signs.event(meta["uid"], beats=beats)
         if event["type"] is None:  # listed: kopf begins to watch, or goes on after a pause, which is no `resume` to it
             triggers.look(dict(body))
         elif event["type"] == "DELETED":

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from typing import Any
 
-from support.soak.plan import Plan
+from support.soak.plan import TAKEN_OVER_WITHIN, Plan
 from support.soak.replicas import Life, Struck
 from support.soak.slots import Count, Slot, count
 from support.stage import Stage
 
 SLOTS = """
-SELECT a.id AS agent, a.next_scheduled_at, t.value, t.at, r.started_at FROM triggers t
+SELECT a.id AS agent, a.next_scheduled_at, t.value, r.started_at FROM triggers t
 JOIN agents a ON a.id = t.agent_id
 LEFT JOIN runs r ON r.agent_id = t.agent_id AND r.run_id = t.claimed_by_run AND r.state = 'finished'
 WHERE t.kind = 'Schedule' AND a.name LIKE 'steady-%%' ORDER BY a.id, t.value, t.id
@@ -57,6 +57,9 @@ class Findings:
 
     still_running: int
     blows: tuple[Struck, ...]
+    resumed_after_s: tuple[float, ...]
+    """After each blow, until the next run of any agent began."""
+
     changes: int
     launches: int
     created: int
@@ -78,6 +81,9 @@ class Findings:
             f"{self.overlaps} runs overlap": not self.overlaps,
             f"{self.still_running} runs never ended": not self.still_running,
             f"{self.created} machines for {self.launches} intents": self.created <= self.launches,
+            f"no run for {max(self.resumed_after_s, default=0):.0f} s after a blow": (
+                max(self.resumed_after_s, default=0) <= TAKEN_OVER_WITHIN.total_seconds()
+            ),
             f"{self.most_per_run} launches in one run": self.most_per_run <= launches_per_run,
             f"only {self.slots.served} runs of {plan.agents * plan.rounds}": (
                 self.slots.served + self.slots.merged >= plan.agents * plan.rounds
@@ -126,6 +132,7 @@ def read(stage: Stage, plan: Plan, *, until: datetime, blows: Sequence[Struck], 
             b["started_at"] < (a["finished_at"] or b["started_at"]) for rows in by_agent for a, b in pairwise(rows)
         ),
         blows=tuple(blows),
+        resumed_after_s=tuple(_until_the_next_run(runs, b.at) for b in blows),
         launches=len(launches),
         most_per_run=max(per_run, default=0),
         **more,
@@ -157,11 +164,16 @@ def _middle(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
+def _until_the_next_run(runs: Sequence[dict[str, Any]], at: datetime) -> float:
+    later = [(r["started_at"] - at).total_seconds() for r in runs if r["started_at"] > at]
+    return round(min(later, default=float("inf")), 1)
+
+
 def _slots(stage: Stage) -> list[list[Slot]]:
     """An agent's slots as they were planned; the value that is stored lacks the part of a second, always the same."""
     found: list[list[Slot]] = []
     for _, rows in groupby(stage.rows(SLOTS), key=lambda row: row["agent"]):
-        found.append([Slot(_planned(row), row["at"], row["started_at"]) for row in rows])
+        found.append([Slot(_planned(row), row["started_at"]) for row in rows])
     return found
 
 

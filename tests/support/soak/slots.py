@@ -14,9 +14,6 @@ class Slot:
     """One moment of one agent's schedule that was written down as a call for a run."""
 
     planned_at: datetime
-    noticed_at: datetime
-    """When it was written down; the schedule has moved on to the first moment after that."""
-
     started_at: datetime | None
     """When the run that served it started; None if no run has."""
 
@@ -32,7 +29,7 @@ class Count:
 
     served: int = 0
     merged: int = 0
-    """Passed while the one before was not noticed: after a downtime one run follows, not as many as were missed."""
+    """Passed before the run that served the one before had begun: after a downtime one run follows, never more."""
 
     lost: int = 0
     twice: int = 0
@@ -41,10 +38,10 @@ class Count:
 
     delays: list[timedelta] = field(default_factory=list)
     late: list[Slot] = field(default_factory=list)
-    """Served more than an interval after they were planned, and by then every blow had been got over."""
+    """Served more than an interval after they were planned, not counting the time that is granted after blows."""
 
     taken_over: list[Slot] = field(default_factory=list)
-    """Served more than an interval late, within the time that is granted after a blow."""
+    """Served more than an interval late, but for the time that is granted after blows."""
 
 
 def count(
@@ -71,15 +68,24 @@ def _count_one(
         total.served += 1
         total.delays.append(slot.late)
         if slot.late > interval:
-            excused = any(at <= slot.started_at <= at + TAKEN_OVER_WITHIN for at in blows)
-            (total.taken_over if excused else total.late).append(slot)
+            (total.late if _unexcused(slot, blows) > interval else total.taken_over).append(slot)
     total.drifted += sum((slot.planned_at - slots[0].planned_at) % interval != timedelta(0) for slot in slots)
-    ends = [*slots, Slot(max(until, slots[-1].planned_at) + interval, until, None)]
+    ends = [*slots, Slot(max(until, slots[-1].planned_at) + interval, None)]
     for before, after in pairwise(ends):
         at = before.planned_at + interval
         while at < after.planned_at and at <= until:
-            if at <= before.noticed_at:
+            if before.started_at is not None and at <= before.started_at:
                 total.merged += 1
             else:
                 total.lost += 1
             at += interval
+
+
+def _unexcused(slot: Slot, blows: Sequence[datetime]) -> timedelta:
+    """How late it was, without what of that time lies within the grant after a blow."""
+    late, reached = slot.late, slot.planned_at
+    for at in sorted(blows):
+        begin, end = max(reached, at), min(slot.planned_at + slot.late, at + TAKEN_OVER_WITHIN)
+        if begin < end:
+            late, reached = late - (end - begin), end
+    return late

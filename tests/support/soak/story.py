@@ -112,24 +112,34 @@ def _service(stage: Stage, replicas: Replicas) -> Iterator[None]:
 
 
 def _apply(stage: Stage, plan: Plan, restless: tuple[str, ...]) -> None:
-    """In portions: a person would not apply a hundred at one moment either, and the beats lie apart."""
+    """Those that want a machine one after another, or all would want the same offer; the others in portions."""
     schedule = {"schedule": {"interval": f"{plan.interval_s}s"}}
-    specs = [merged(RENTING if n % ONE_IN == 0 else STEADY, schedule) for n in range(plan.agents)]
-    steady = [stage.manifest(metadata={"name": f"steady-{n:03}"}, spec=spec) for n, spec in enumerate(specs)]
-    all_of_them = [*steady, *(stage.manifest(metadata={"name": name}, spec=RESTLESS) for name in restless)]
-    for first in range(0, len(all_of_them), 10):
-        stage.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(all_of_them[first : first + 10]))
+    renting = [n for n in range(plan.agents) if n % ONE_IN == 0]
+    for machines, number in enumerate(renting, 1):
+        _apply_together(stage, [_agent(stage, f"steady-{number:03}", merged(RENTING, schedule))])
+        wait_until(lambda machines=machines: _rented(stage) >= machines, f"{machines} machines are rented", 60)  # type: ignore[misc]
+    rest = [_agent(stage, f"steady-{n:03}", merged(STEADY, schedule)) for n in range(plan.agents) if n not in renting]
+    rest += [_agent(stage, name, RESTLESS) for name in restless]
+    for first in range(0, len(rest), 10):
+        _apply_together(stage, rest[first : first + 10])
+
+
+def _agent(stage: Stage, name: str, spec: Json) -> Json:
+    return stage.manifest(metadata={"name": name}, spec=spec)
+
+
+def _apply_together(stage: Stage, agents: list[Json]) -> None:
+    stage.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(agents))
+
+
+def _rented(stage: Stage) -> int:
+    return len(stage.rows("SELECT DISTINCT agent_id FROM instances"))
 
 
 def _settled(stage: Stage, plan: Plan) -> bool:
-    """All agents have had a run, and those that want a machine have one."""
+    """All agents have had a run."""
     finished = "SELECT count(DISTINCT agent_id) AS agents FROM runs WHERE state = 'finished'"
-    machines = -(-plan.agents // ONE_IN) + plan.restless
-    proving = "SELECT count(DISTINCT agent_id) AS agents FROM instances WHERE phase = 'proving'"
-    return bool(
-        stage.rows(finished)[0]["agents"] == plan.agents + plan.restless
-        and stage.rows(proving)[0]["agents"] == machines
-    )
+    return bool(stage.rows(finished)[0]["agents"] == plan.agents + plan.restless)
 
 
 def _pass(stage: Stage, began: float, until_s: float, say: Callable[[str], None]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.report import Known, Report
 from fleetagent.agent.subject import Subject
+from fleetagent.agent.written import Written
 from fleetagent.domain.resource import pruned
 from fleetagent.domain.status import Finding
 from fleetagent.errors import TryLater
@@ -119,6 +120,20 @@ async def test_an_older_definition_is_noticed_said_once_and_causes_no_endless_wr
     assert "it drops status.fleet" in said
     assert "helm upgrade" in said
     assert b"fleetagent_status_fields_dropped 1.0" in desk.metrics.text()
+
+
+async def test_agents_that_report_other_fields_do_not_contradict_each_other(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(drops=("fleet",))
+    await desk.look()
+    without = Known()
+    agent = a_fleet_agent()
+    for _ in range(3):
+        subject = Subject(agent, Memory().record(), "fa/test/")
+        await desk.report(subject, without, last=None, wakes=(), next_run_at=None, now=NOW)
+        without.written = Written()
+
+    assert b"fleetagent_status_fields_dropped 1.0" in desk.metrics.text()
+    assert caplog.text.count("CustomResourceDefinition drops") == 1
 
 
 async def test_a_definition_that_is_brought_up_to_date_is_noticed_with_the_next_report() -> None:

@@ -69,8 +69,8 @@ class Database:
             return
         if (found := await connection.scalar(sa.select(_VERSION))) != head():
             raise TryLater(
-                f"the database has schema {found}, this version of fleetagent works with {head()} and writes nothing: "
-                "run the version that migrated it, or restart this one if the database was restored"
+                f"the database has schema {found}, and this version works with {head()}: it writes nothing; run the "
+                "version that the schema belongs to, or restart this one, which brings an older schema up to date"
             )
         self._schema_is_right_until = time.monotonic() + SCHEMA_SEEN_SECONDS
 

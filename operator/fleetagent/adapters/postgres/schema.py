@@ -1,5 +1,7 @@
 """Whether the database is one that this version works with, asked often and answered soon."""
 
+import asyncio
+
 import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.database import Database
@@ -8,6 +10,7 @@ from fleetagent.adapters.postgres.migrate import head
 from fleetagent.errors import NotStorable, TryLater
 
 ANSWER_SECONDS = 0.8
+LOOK_SECONDS = 3.0
 
 _REVISION = sa.text("SELECT version_num FROM alembic_version")
 
@@ -17,21 +20,45 @@ class Schema:
 
     def __init__(self, database_url: str) -> None:
         self._engine = open_engine(database_url, pool_size=1)
-        self._database = Database(self._engine, longest_seconds=ANSWER_SECONDS)
+        self._database = Database(self._engine, longest_seconds=LOOK_SECONDS)
+        self._looking: asyncio.Task[str | None] | None = None
 
     async def check(self) -> None:
-        """`TryLater` when the database is not there within a second, or its tables are not those of this version."""
-        try:
-            async with self._database.statements() as connection:
-                found = await connection.scalar(_REVISION)
-        except NotStorable as error:
-            raise TryLater(f"the database has no schema of ours: {error}") from error
-        if found != head():
+        """`TryLater` when the database does not answer within a second, or its tables are not those of this version.
+
+        A look that takes longer is not broken off: the driver would first ask the silent server, for ten seconds, to
+        forget about it. Who asks meanwhile waits for the same one.
+        """
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(), name="look at the schema")
+            self._looking.add_done_callback(_heard)
+        looking = self._looking
+        done, _ = await asyncio.wait({looking}, timeout=ANSWER_SECONDS)
+        if not done:
+            raise TryLater("database: no answer in time")
+        if (found := looking.result()) != head():
             raise TryLater(
                 f"the database has schema {found}, and this version works with {head()}: run the version that it "
                 "belongs to, or `fleetagent migrate`"
             )
 
+    async def _look(self) -> str | None:
+        try:
+            async with self._database.statements() as connection:
+                found: str | None = await connection.scalar(_REVISION)
+        except NotStorable as error:
+            raise TryLater(f"the database has no schema of ours: {error}") from error
+        return found
+
     async def close(self) -> None:
         """Give the connection back."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait({self._looking})
         await self._engine.dispose()
+
+
+def _heard(looked: asyncio.Task[str | None]) -> None:
+    """Nobody may have waited for the end of a long look; asyncio would complain of that."""
+    if not looked.cancelled():
+        looked.exception()

@@ -30,7 +30,7 @@ from fleetagent.domain.resource.demand import (
 )
 from fleetagent.domain.resource.machines import FleetSpec, InstanceTemplate, OfferFilter, PhaseTimeouts, VastFleet
 from fleetagent.domain.resource.model import RESERVED_PARAMETERS, ContextWindow, ModelEndpoint, TokenPrices
-from fleetagent.domain.resource.pruned import pruned
+from fleetagent.domain.resource.pruned import fields, pruned
 from fleetagent.domain.resource.spec import FleetAgentSpec
 from fleetagent.domain.resource.status import (
     Condition,
@@ -117,6 +117,7 @@ __all__ = [
     "WakeStatus",
     "crd",
     "crd_yaml",
+    "fields",
     "parse_duration",
     "pruned",
     "readable_status",
