@@ -16,7 +16,7 @@ CHART := charts/fleetagent
 IMAGE ?= fleetagent:$(VERSION)
 KIND_CLUSTER ?= fleetagent
 # A folder with a cluster of one node, for machines that can't pull kind's; tests/cluster/node.sh says what is in it.
-NODE ?= ../shared/node
+NODE_SCRIPTS ?= ../shared/node
 KIND_NAMESPACE := fleetagent-system
 
 ##@ Use
@@ -120,7 +120,7 @@ kind: image $(VENV)/.installed ## A kind cluster with all of it inside: operator
 .PHONY: e2e
 e2e: $(VENV)/.installed ## Image and chart on the cluster of KUBECONFIG with LOAD_IMAGE; without one, on a node of this machine's own
 	@if [ -n "$(KUBECONFIG)" ]; then $(MAKE) --no-print-directory e2e-here; \
-	elif [ -f "$(NODE)/up.sh" ]; then NODE=$(NODE) tests/cluster/node.sh $(MAKE) --no-print-directory e2e-here; \
+	elif [ -f "$(NODE_SCRIPTS)/up.sh" ]; then NODE_SCRIPTS=$(NODE_SCRIPTS) tests/cluster/node.sh $(MAKE) --no-print-directory e2e-here; \
 	else echo "error: set KUBECONFIG to a cluster for tests, and LOAD_IMAGE to what brings an image there" >&2; exit 1; fi
 
 .PHONY: e2e-here

@@ -13,7 +13,7 @@ from bench.world import PACE, Annotator, a_settled_fleet, a_world, add_agents, s
 
 from support.stage import NAME, Stage
 
-GOAL_MS = 30.0
+GOAL_MS, GOAL_P99_MS = 30.0, 100.0
 WARM_UP = 5
 PAUSE_SECONDS = 0.3  # the report of one run is out before the next one is asked for
 REST_SECONDS = 20.0  # longer than what is remembered of Secrets, and than idle connections last
@@ -120,9 +120,11 @@ def _floor(command: list[str], stage: Stage, annotator: Annotator, samples: int)
 
 
 def _table(ours: Latencies, rested: Latencies, floors: dict[str, Latencies], agents: int) -> Table:
-    rows = [
-        ["ours", str(len(ours.ms)), _ms(ours.p50), _ms(ours.p99), f"p50 ≤ {GOAL_MS:.0f} ms", met(ours.p50 <= GOAL_MS)]
-    ]
+    goal, is_met = (
+        f"p50 ≤ {GOAL_MS:.0f} ms, p99 ≤ {GOAL_P99_MS:.0f} ms",
+        ours.p50 <= GOAL_MS and ours.p99 <= GOAL_P99_MS,
+    )
+    rows = [["ours", str(len(ours.ms)), _ms(ours.p50), _ms(ours.p99), goal, met(is_met)]]
     rows.append(["ours, rested", str(len(rested.ms)), _ms(rested.p50), f"{_ms(rested.ms[-1])} (the worst)", "", ""])
     for name, found in floors.items():
         rows.append([f"floor: {name}", str(len(found.ms)), _ms(found.p50), _ms(found.p99), "", ""])

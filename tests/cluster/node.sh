@@ -5,17 +5,17 @@
 #   tests/cluster/node.sh COMMAND [ARGUMENT …]
 #   tests/cluster/node.sh --load IMAGE          give the running node another image of docker's
 #
-# NODE names the folder with build/build.sh, up.sh and down.sh; by default ../shared/node, beside this repository.
+# NODE_SCRIPTS names the folder with build/build.sh, up.sh and down.sh; by default ../shared/node, beside this repository.
 # The command finds KUBECONFIG, PYTHON_IMAGE, POSTGRES_IMAGE and LOAD_IMAGE set, and kubectl and helm on its PATH.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-node=${NODE:-$here/../../../shared/node}
+node=${NODE_SCRIPTS:-$here/../../../shared/node}
 base=fleetagent-base:bookworm
 postgres=fleetagent-postgres:15
 lock=/var/tmp/fleetagent-node.lock
 
 stop() { echo "error: $*" >&2; exit 1; }
-[ -f "$node/up.sh" ] || stop "there is no ${node}/up.sh: set NODE, or KUBECONFIG for a cluster that is there"
+[ -f "$node/up.sh" ] || stop "there is no ${node}/up.sh: set NODE_SCRIPTS, or KUBECONFIG for a cluster that is there"
 . "$node/env.sh"
 
 if [ "$1" = --load ]; then
@@ -35,7 +35,7 @@ done
 if [ ${#packages[@]} -gt 0 ]; then
   echo "installing ${packages[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq update 9>&-
+  apt-get -qq update 9>&- || true # a foreign source that does not answer may not matter
   apt-get -qq install --yes --no-install-recommends "${packages[@]}" > /dev/null 9>&-
 fi
 

@@ -47,7 +47,7 @@ def test_of_two_replicas_the_elder_works_and_hands_over_within_seconds_when_told
     elder.process.wait(ENDED_WITHIN_S)
 
     assert set(peers(stage)) == {younger.name}
-    assert younger.active
+    stage.wait_for(lambda: younger.active, "it says that it works", SEEN_WITHIN_S)
     assert [(r["run_id"], r["state"], r["triggers"]) for r in stage.runs()[1:]] == [
         (2, "interrupted", ["Request"]),
         (3, "finished", ["Request"]),

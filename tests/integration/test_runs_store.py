@@ -256,6 +256,7 @@ async def test_a_process_that_lost_its_lease_writes_nothing_more(one: Process, t
         one.runs.ask_wake(run, NOON, "late", limit=5),
         one.runs.cancel_wake(run, 1),
         one.runs.claim(run.lease, NOON),
+        one.runs.persist_owned(run.lease, Trigger.SCHEDULE, "2026-11-30T12:00:00Z"),
         one.conclude(run),
         one.runs.interrupt(run, "late"),
     ]

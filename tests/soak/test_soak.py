@@ -9,8 +9,11 @@ from support.soak.plan import Plan
 from support.soak.story import soak
 from support.stage import a_stage
 
-MOST_MB_PER_HOUR = 60.0
-"""Of growth after the first quarter: 20 minutes of it are less than what one full collection may leave."""
+MOST_GROWTH = 1.1
+"""What the process that lived longest may take at its end, beside what it took at a quarter of its life."""
+
+LONG_S = 600
+"""A soak of this length has a process that lived long enough to tell."""
 
 
 @pytest.mark.timeout(7200)
@@ -48,5 +51,6 @@ def test_no_run_is_lost_late_or_doubled_and_memory_stays_flat(
         stage.check_books()
 
     assert done.broken() == []
-    assert done.found.memory is not None
-    assert done.found.memory.mb_per_hour < MOST_MB_PER_HOUR
+    grown = done.found.memory
+    assert grown is not None or plan.lasts_s < LONG_S
+    assert grown is None or grown.at_the_end_mb < MOST_GROWTH * grown.at_a_quarter_mb

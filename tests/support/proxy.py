@@ -19,6 +19,8 @@ from support.servers import in_a_thread
 
 HOST = "127.0.0.1"
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "content-length"}
+TLS_ENDS_SECONDS = 0.25
+"""Connections end a moment after their session and server, as aiohttp's documentation says of TLS."""
 GONE = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410, "metadata": {}}
 
 
@@ -164,6 +166,7 @@ async def _proxying(control_plane: ControlPlane) -> AsyncIterator[ApiProxy]:
             yield proxy
         finally:
             await runner.cleanup()
+    await asyncio.sleep(TLS_ENDS_SECONDS)
 
 
 @contextmanager

@@ -68,6 +68,7 @@ class Wire:
         """Let go of all connections, and wait until they are gone."""
         await self._turn(Mode.RESET)
         await asyncio.gather(*self._carried)
+        await asyncio.sleep(0)  # what was reset a moment ago is closed in the loop's next round
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._mode is Mode.RESET:

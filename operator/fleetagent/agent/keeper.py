@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleetagent.agent.keeping import Keeping
+from fleetagent.agent.keeping import LONGEST_TURN_SECONDS, Keeping, in_turn
 from fleetagent.agent.lease import kept
 from fleetagent.agent.served import REMEMBERED, wants_reset
 from fleetagent.agent.sight import Sight
@@ -101,7 +101,7 @@ class Keeper:
         try:
             if self._begun:
                 return await self._pass()
-            async with self._k.starting:
+            async with in_turn(self._k.starting, LONGEST_TURN_SECONDS):
                 self._begun = True
                 return await self._pass()
         except LeaseLost as error:
@@ -260,7 +260,7 @@ class Keeper:
             await self._k.agents.schedule(lease, now, hashed)
             return True
         if record.spec_hash != hashed:  # the call first: after a crash in between it is made again, not lost
-            await self._k.runs.persist(record.id, Trigger.SPEC_CHANGE, hashed)
+            await self._k.runs.persist_owned(lease, Trigger.SPEC_CHANGE, hashed)
             await self._k.agents.schedule(lease, next_planned(subject.spec, record.uid, after=now, last=None), hashed)
             return True
         planned = record.next_scheduled_at
@@ -281,7 +281,7 @@ class Keeper:
         planned, now = subject.record.next_scheduled_at, self._k.now()
         if planned is not None and planned <= now:
             # Written down before the schedule moves on: an interrupted run gives it back like everything else.
-            await self._k.runs.persist(subject.record.id, Trigger.SCHEDULE, f"{planned:%Y-%m-%dT%H:%M:%SZ}")
+            await self._k.runs.persist_owned(lease, Trigger.SCHEDULE, f"{planned:%Y-%m-%dT%H:%M:%SZ}")
             at = next_planned(subject.spec, subject.record.uid, after=now, last=planned)
             await self._k.agents.schedule(lease, at, spec_hash(subject.spec))
         taken = self._k.turn.take(subject, lease, self._newest)

@@ -89,6 +89,9 @@ class Runs(Protocol):
     async def persist(self, agent_id: int, kind: Trigger, value: str, words: str | None = None) -> bool:
         """Write a trigger down; False when the same one waits or was served. Needs no lease: it decides nothing."""
 
+    async def persist_owned(self, lease: Lease, kind: Trigger, value: str) -> None:
+        """As `persist`, but `LeaseLost` once another process owns the agent: it may have served the same already."""
+
     async def acknowledge(self, agent_id: int, alert_id: int, comment: str, value: str) -> str:
         """Mark the alert acknowledged and persist a Feedback trigger that says so; the words that the model gets."""
 

@@ -60,7 +60,7 @@ class Life:
     def active(self) -> bool:
         """Whether it is the one whose turn it is, as it tells Prometheus."""
         try:
-            text = httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=2).text
+            text = httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=5).text
         except httpx.HTTPError:
             return False
         return "fleetagent_active 1.0" in text

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fleetagent.agent.keeper import Keeper
+from fleetagent.agent.keeping import in_turn
 from fleetagent.agent.triggers import Triggers
 from fleetagent.domain.records import AgentKey
 from fleetagent.errors import TryLater
@@ -118,3 +119,21 @@ async def test_an_agent_hears_once_of_each_thing_that_others_persisted() -> None
     await triggers.close()
 
     assert len(nudges) == 1 + 2, "of the resource itself, and of each trigger"
+
+
+async def test_a_first_look_that_takes_long_holds_up_nobody_else() -> None:
+    gate, done = asyncio.Semaphore(1), asyncio.Event()
+
+    async def look_for_ever() -> None:
+        async with in_turn(gate, longest_seconds=0):
+            await done.wait()
+
+    slow = asyncio.create_task(look_for_ever())
+    await passed()
+    async with asyncio.timeout(5), in_turn(gate, longest_seconds=60):
+        assert not slow.done()
+        assert gate.locked()
+
+    done.set()
+    await slow
+    assert gate._value == 1, "each lets one pass, once"

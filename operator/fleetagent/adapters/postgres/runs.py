@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fleetagent.adapters.postgres.database import NOW, Database, fenced
 from fleetagent.adapters.postgres.tables import TIME, USD, alerts, messages, runs, wakes
 from fleetagent.adapters.postgres.waiting import (
+    CALLED_BY_OWNER,
     close_interrupted,
     handled_by,
     pending_in,
@@ -108,6 +109,10 @@ class PostgresRuns:
         alone = kind is not Trigger.EVENT
         async with self._database.statements() if alone else self._database.transaction() as connection:
             return await persist_trigger(connection, agent_id, kind, value, words)
+
+    async def persist_owned(self, lease: Lease, kind: Trigger, value: str) -> None:
+        """See `ports.Runs.persist_owned`."""
+        await self._database.at_once(CALLED_BY_OWNER, lease, {"its_kind": kind.value, "its_value": value})
 
     async def waiting(self, agent_id: int) -> tuple[tuple[Pending, ...], tuple[Wake, ...]]:
         """See `ports.Runs.waiting`."""

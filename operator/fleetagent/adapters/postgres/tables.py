@@ -2,8 +2,9 @@
 
 All times are `timestamptz` in UTC. Money is `numeric` USD. What a run decides or does is written with the lease's token
 only. Without it are written: an agent's row when it is met (a re-creation archives the session), the lease itself,
-triggers, acknowledgements, approvals and rejections as they come in, alerts raised or resolved by code, and what the
-worker endpoint records about its own machine. None of these spends money, and each is safe to repeat.
+triggers (those of schedule and spec aside), acknowledgements, approvals and rejections as they come in, alerts raised
+or resolved by code, and what the worker endpoint records about its own machine. None of these spends money, and each is
+safe to repeat.
 """
 
 from sqlalchemy import (

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.database import NOW
+from fleetagent.adapters.postgres.database import NOW, fenced
 from fleetagent.adapters.postgres.tables import actions, agents, alerts, runs, triggers, wakes
 from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, WAITS
 from fleetagent.domain.records import ActionState, Outcome
@@ -47,6 +47,17 @@ _CALLED = sa.text("""
 """).bindparams(
     sa.bindparam("agent", type_=sa.BigInteger), *(sa.bindparam(n, type_=sa.Text) for n in ("kind", "value", "words"))
 )
+
+
+CALLED_BY_OWNER = fenced("""called AS (
+    INSERT INTO triggers (agent_id, kind, value, state, at)
+    SELECT held.id, :its_kind, :its_value, 'pending', clock_timestamp() FROM held
+    WHERE NOT EXISTS (
+        SELECT 1 FROM triggers t WHERE t.agent_id = held.id AND t.state = 'pending' AND t.claimed_by_run IS NULL
+            AND t.kind = :its_kind AND t.value = :its_value
+    )
+) SELECT epoch FROM held""").bindparams(*(sa.bindparam(n, type_=sa.Text) for n in ("its_kind", "its_value")))
+"""The same for what the owner calls for: a process that was passed over must not, its call may have been served."""
 
 
 async def persist_trigger(
