@@ -23,7 +23,7 @@ CONDITIONS = {
     "CreditLasts": "Whether the market account's credit lasts another day at what its machines cost now.",
     "ContextFits": "Whether the prompt fits `spec.context.tokenBudget`.",
     "SpecHonoured": "Whether this version acts on every field of the spec.",
-    "SchemaCurrent": "Whether the cluster's CustomResourceDefinition has all that this version of the operator reports.",
+    "SchemaCurrent": "Whether the cluster's CustomResourceDefinition has all that this operator reports.",
     "Suspended": "Whether somebody suspended or paused the agent, or stopped the installation. `True` is no fault.",
 }
 
@@ -48,8 +48,8 @@ Flux, `helm --wait` and others compute one word by the rules of kstatus:
 
 - `InProgress`: nobody has looked at this generation yet (`observedGeneration` is -1 in a new resource), or `Ready` is
   `False` or `Unknown`: something is missing that may come while nobody touches the resource, such as a Secret.
-- `Failed`: the condition `Stalled` is `True`, with the reason and the words of `Ready`. It is only there while an edit of
-  the resource alone helps: {", ".join(map(code, sorted(ONLY_AN_EDIT_HELPS)))}.
+- `Failed`: the condition `Stalled` is `True`, with the reason and the words of `Ready`. It is only there while an edit
+  of the resource alone helps: {", ".join(map(code, sorted(ONLY_AN_EDIT_HELPS)))}.
 - `Current`: `Ready` is `True`. Whether the target is reached is another question: `OnTarget`.
 - `Terminating`: it is being deleted.
 

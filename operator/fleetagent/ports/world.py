@@ -112,7 +112,7 @@ class Cluster(Protocol):
     async def event(self, namespace: str, name: str, uid: str, *, kind: str, reason: str, message: str) -> None:
         """Write an Event of `kind` Normal or Warning about the resource; a failure is logged, never raised.
 
-        The same Warning again within a minute is only counted, and of too many at once some are left out, which is said.
+        The same Warning within a minute is only counted, and of too many at once some are left out, which is said.
         """
 
     async def installation_stop(self) -> str | None:
