@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import psycopg
 from bench import floor
 from bench.page import Table, met
-from bench.world import PACE, Annotator, a_settled_fleet, a_world, add_agents, say
+from bench.world import Annotator, a_settled_fleet, a_world, add_agents, say
 
-from support.stage import NAME, Stage
+from support.stage import AS_INSTALLED, NAME, Stage
 
 GOAL_MS, GOAL_P99_MS = 30.0, 100.0
 WARM_UP = 5
@@ -49,7 +49,7 @@ def measure(samples: int, agents: int) -> Table:
     commands = floor.commands()  # building one would disturb what is measured
     with a_world() as stage, Annotator.of(stage.cluster) as annotator:
         say(f"latency: a fleet on target, then {agents} FleetAgents")
-        stage.start_operator(**PACE)
+        stage.start_operator(**AS_INSTALLED)
         a_settled_fleet(stage)
         add_agents(stage, agents - 1)
         _ours(stage, annotator, WARM_UP, PAUSE_SECONDS)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from bench import floor
 from bench.machine import footprint
 from bench.page import Table
-from bench.world import PACE, Annotator, a_settled_fleet, a_world, say
+from bench.world import Annotator, a_settled_fleet, a_world, say
+
+from support.stage import AS_INSTALLED
 
 WINDOW_SECONDS = 60.0  # a beat and two looks at the market
 
@@ -29,7 +31,7 @@ def measure() -> Table:
     """The operator with one agent after its first runs, then the floors with the same resource."""
     idlers, commands = [], floor.commands()
     with a_world() as stage, Annotator.of(stage.cluster) as annotator:
-        operator = stage.start_operator(**PACE)
+        operator = stage.start_operator(**AS_INSTALLED)
         a_settled_fleet(stage)
         idlers.append(_idle("ours", operator.pid))
         stage.kill_operator()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from bench import floor
 from bench.machine import Footprint, footprint
 from bench.page import Table, met
-from bench.world import PACE, Annotator, a_world, add_agents, say, until, wait_for_quiet
+from bench.world import Annotator, a_world, add_agents, say, until, wait_for_quiet
 
 from support.audit import asked_by
 from support.servers import a_model
-from support.stage import ACCOUNT, NAME, Stage
+from support.stage import ACCOUNT, AS_INSTALLED, NAME, Stage
 
 IDLE_SECONDS = 60.0
 SETTLED_SECONDS = 30.0  # after the last first look, and before the idle time begins
@@ -49,7 +49,7 @@ def measure(agents: int, at_once: int) -> Table:
     commands = floor.commands()
     with a_world(audit=True) as stage, a_model(latency_seconds=MODEL_SECONDS) as slow:
         say(f"thousand: {agents} FleetAgents are made, and each has its first run")
-        stage.start_operator(**PACE)
+        stage.start_operator(**AS_INSTALLED)
         add_agents(stage, at_once, model={"baseURL": slow.url, "name": "qwen3.5-122b"})
         add_agents(stage, agents - at_once, first=at_once)
         stage.kill_operator()
@@ -71,7 +71,7 @@ def _start(stage: Stage, agents: int) -> float:
     """Seconds from the command to the moment when each agent has been gone through under its lease."""
     known = {row["id"]: row["lease_token"] for row in stage.rows("SELECT id, lease_token FROM agents")}
     begun = time.monotonic()
-    stage.start_operator(**PACE)
+    stage.start_operator(**AS_INSTALLED)
     tokens = "SELECT id, lease_token FROM agents"
     until(
         stage,

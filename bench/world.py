@@ -24,15 +24,6 @@ CALL_SECONDS = 20.0
 QUIET_SECONDS = 8.0  # longer than the idle time after which a burst of fleet events becomes a run
 LOOKS_AGAIN_SECONDS = 0.25
 
-PACE = {
-    "beat_seconds": "60",
-    "look_seconds": "30",
-    "lease_seconds": "15",
-    "settling_seconds": "300",
-    "confirm_gone_seconds": "60",
-}
-"""The operator's own defaults, not the haste of the tests. Only the market's limits are off: the simulator has none."""
-
 ONCE_A_DAY = {"schedule": {"interval": "24h"}}
 """No run by the clock falls between the runs that we ask for."""
 

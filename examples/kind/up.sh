@@ -17,7 +17,7 @@ command -v kind > /dev/null || stop "kind is not installed; get it with: go inst
 command -v kubectl > /dev/null || stop "kubectl is not installed: https://kubernetes.io/docs/tasks/tools"
 docker image inspect "$IMAGE" > /dev/null 2>&1 || stop "there is no image $IMAGE; build it with: make image"
 
-there=$(kind get clusters 2> /dev/null)
+there=$(kind get clusters 2> /dev/null) || stop "kind does not answer; 'kind get clusters' says why"
 grep -qx "$cluster" <<< "$there" \
   || kind create cluster --name "$cluster" --config "$here/../../kind-config.yaml" --wait 3m \
   || stop "kind made no cluster; where its node image can't be pulled, run the end-to-end tests on another cluster: make e2e"

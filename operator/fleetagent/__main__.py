@@ -55,7 +55,7 @@ def _migrate(args: argparse.Namespace) -> int:
 
     settings = read_settings()
     log_as(settings.log_format)
-    revision = migrate_to(settings.database_url.get_secret_value(), args.to or head())
+    revision = migrate_to(settings.database_url.get_secret_value(), args.to or head(), wait=args.wait)
     logging.getLogger("fleetagent").info("the database has schema %s", revision)
     return 0
 
@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("operator", help="run the operator").set_defaults(command=_operator)
     migrate = commands.add_parser("migrate", help="bring the database to this version's schema")
     migrate.add_argument("--to", metavar="SCHEMA", help="to this one, as the older version that comes next needs it")
+    migrate.add_argument("--wait", action="store_true", help="until the database answers, however long that takes")
     migrate.set_defaults(command=_migrate)
     commands.add_parser("crd", help="print the CustomResourceDefinition").set_defaults(command=_crd)
     dev = commands.add_parser("dev", help="everything from nothing on this machine, with a live view")

@@ -18,7 +18,7 @@ stop() { echo "error: $*" >&2; exit 1; }
 [ -f "$node/up.sh" ] || stop "there is no ${node}/up.sh: set NODE_SCRIPTS, or KUBECONFIG for a cluster that is there"
 . "$node/env.sh"
 
-if [ "$1" = --load ]; then
+if [ "${1:?usage: node.sh COMMAND [ARGUMENT …]}" = --load ]; then
   docker save "$2" | ctrk images import - > /dev/null
   exit
 fi

@@ -70,11 +70,13 @@ def test_a_database_that_cannot_be_reached_is_one_line_and_exit_code_1(bare: str
     assert "secret" not in ended.stderr
 
 
-def test_the_operator_starts_as_far_as_its_database(bare: str) -> None:
-    ended = run(bare, "fleetagent", "operator", FLEETAGENT_DATABASE_URL="postgresql://u:secret@10.1.2.3/fleetagent")
+def test_the_operator_starts_as_far_as_its_database_and_waits_for_it(bare: str) -> None:
+    until_killed = ("timeout", "--signal=TERM", "20", "fleetagent", "operator")
+    ended = run(bare, *until_killed, FLEETAGENT_DATABASE_URL="postgresql://u:secret@10.1.2.3/fleetagent")
 
-    assert ended.returncode == 1
+    assert ended.returncode == 124, ended.stderr  # of `timeout`: it was told to end
     assert "the database cannot be used" in ended.stderr
+    assert "tried again every" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -2,15 +2,13 @@
 
 import itertools
 import secrets
-import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fleetagent.dev import controlplane
-from fleetagent.dev.controlplane import ControlPlane
-from support.cluster import CRD
+from support.cluster import a_control_plane
 from support.replicas import start_two, with_peering
 from support.stage import Stage, a_stage
 from support.steering import apply_idle, request_and_wait
@@ -22,22 +20,11 @@ AWAY_S = 20
 @pytest.fixture
 def own(database_url: str, tmp_path: Path) -> Iterator[Stage]:
     """A stage on a control plane that nobody else needs."""
-    with ControlPlane.start() as cluster:
-        cluster.kubectl("apply", "--server-side", "-f", str(CRD))
-        cluster.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+    with a_control_plane() as cluster:
         namespace = f"test-{secrets.token_hex(5)}"
         cluster.kubectl("create", "namespace", namespace)
         with a_stage(cluster, namespace, database_url, tmp_path) as stage:
             yield stage
-
-
-def restart_apiserver(cluster: ControlPlane, away_s: float) -> None:
-    """Its state is etcd's, and stays."""
-    cluster._servers.stop("kube-apiserver")
-    threading.Event().wait(away_s)
-    controlplane._start_apiserver(
-        cluster._servers, cluster._binaries, cluster._credentials, cluster.api.port, audit=False
-    )
 
 
 def test_both_replicas_outlive_a_restart_of_the_api_server_and_one_of_them_works(own: Stage) -> None:
@@ -45,7 +32,8 @@ def test_both_replicas_outlive_a_restart_of_the_api_server_and_one_of_them_works
     elder, younger = start_two(with_peering(stage), lease_seconds="15")
     apply_idle(stage)
 
-    restart_apiserver(stage.cluster, AWAY_S)
+    with stage.cluster.without_apiserver():
+        time.sleep(AWAY_S)
     request_and_wait(stage, "afterwards")
 
     assert [r.process.poll() for r in (elder, younger)] == [None, None]

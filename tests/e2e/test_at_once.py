@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from support.replicas import Replica, start_replica, start_two, with_peering
-from support.stage import NAME, Stage
-from support.steering import request_and_wait
+from support.stage import Stage
+from support.steering import request_and_wait, request_quickly
 
 TIMES = 50
 WAKE = """
@@ -63,9 +63,7 @@ class Calls:
         self._stage.rows(WAKE, reason)
 
     def request(self, value: str) -> None:
-        path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{self._stage.namespace}/fleetagents/{NAME}"
-        body = {"metadata": {"annotations": {"fleetagent.dev/requested-at": value}}}
-        self._stage.cluster.api.call("PATCH", path, body)
+        request_quickly(self._stage, value)
 
     def event(self) -> None:
         """The machine's program has started again: whichever replica hears it."""

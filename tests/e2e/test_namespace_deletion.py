@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -10,8 +11,9 @@ from fleetagent.dev.rbac import operator_objects
 from support.asking import LOOK, ask, codes, launch, offers
 from support.processes import environment
 from support.servers import MARKET_KEY
+from support.slips import a_secret
 from support.stage import ACCOUNT, NAME, Stage
-from support.steering import patch
+from support.steering import IDLE, apply_idle, patch
 
 NO_FINALIZERS = '{"metadata":{"finalizers":null}}'
 BUSY = {"proofsPerHour": 5000}
@@ -170,3 +172,25 @@ def test_an_operator_that_was_uninstalled_first_is_installed_again_and_ends_the_
     stage.wait_for(lambda: not stage.resource(), "the resource is gone")
     assert stage.market.live() == []
     assert {r["phase"] for r in stage.rows("SELECT phase FROM instances")} == {"gone"}
+
+
+def test_a_watched_namespace_that_is_gone_does_not_keep_the_agents_of_the_others_waiting(calm: Stage) -> None:
+    """Its Role went with it: to ask for it again would be refused, and the process would never start."""
+    stage = calm
+    lost = f"{stage.namespace}-lost"
+    rights = yaml.safe_dump_all(operator_objects(stage.home, ACCOUNT, (stage.namespace, lost)))
+    stage.start_operator(namespaces=f"{lost},{stage.namespace}")
+    apply_idle(stage)
+    operator = stage.operators[-1]
+    assert f"namespace {lost} is left out until it is there again: it forbids us to list FleetAgents" in stage.log()
+
+    stage.cluster.kubectl("create", "namespace", lost)
+    stage.cluster.kubectl("apply", "-f", "-", stdin=rights)
+    assert operator.wait(45) == 0
+    stage.start_operator(namespaces=f"{lost},{stage.namespace}")
+    second = replace(stage, namespace=lost)
+    a_secret(second, "vast", {"api-key": MARKET_KEY})
+    second.apply(spec=IDLE)
+    second.wait_for(lambda: second.status().get("lastRun"), "the agent of the namespace that is back runs")
+    stage.cluster.kubectl("-n", lost, "delete", "fleetagent", "--all", "--timeout=30s")
+    stage.cluster.kubectl("delete", "namespace", lost, "--wait=false")

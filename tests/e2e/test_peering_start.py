@@ -10,7 +10,7 @@ import pytest
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.rbac import operator_objects, peering_definitions, peering_objects
 from fleetagent.entrypoints.turns import FORMER_GROUP
-from support.cluster import CRD
+from support.cluster import a_control_plane
 from support.processes import run
 from support.replicas import PEERING, apply, start_replica
 from support.stage import ACCOUNT, Stage, a_stage
@@ -21,9 +21,7 @@ KINDS = ("crd/kopfpeerings.kopf.dev", "crd/clusterkopfpeerings.kopf.dev")
 @pytest.fixture(scope="module")
 def bare_cluster() -> Iterator[ControlPlane]:
     """A cluster that no operator on kopf has seen yet."""
-    with ControlPlane.start() as cluster:
-        cluster.kubectl("apply", "--server-side", "-f", str(CRD))
-        cluster.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+    with a_control_plane() as cluster:
         yield cluster
 
 

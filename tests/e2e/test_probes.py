@@ -1,5 +1,6 @@
 """The probes while the database is busy or away, and while another replica goes first: soon answered, and true."""
 
+import signal
 import time
 from urllib.parse import urlsplit
 
@@ -39,6 +40,33 @@ def test_a_pool_that_is_used_up_makes_no_replica_unready(stage: Stage) -> None:
 
     assert set(answers) == {(200, 200)}
     stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "while all wait", "it is served afterwards")
+
+
+def test_a_database_that_is_away_at_the_start_is_waited_for(stage: Stage) -> None:
+    health = f"127.0.0.1:{free_port()}"
+    parts = urlsplit(stage.database_url)
+    with a_wire(parts.port or 5432) as wire:
+        through = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{wire.port}").geturl()
+        with wire.broken(Mode.RESET):
+            process = stage.start_operator(health_listen=health, database_url=through, silent_seconds="12")
+            stage.wait_for(lambda: "the database cannot be used" in stage.log(), "it says what it waits for")
+            since = time.monotonic()
+            while time.monotonic() - since < 15:  # longer than anything may be silent once it works
+                assert (probe(health, "healthz"), probe(health, "readyz")) == (200, 503)
+                time.sleep(0.5)
+        stage.wait_for(lambda: probe(health, "readyz") == 200, "ready")
+        assert process.poll() is None
+        assert (parts.password or "no password") not in stage.log()
+
+
+def test_told_to_end_while_it_waits_for_its_database_it_ends(stage: Stage) -> None:
+    stage.start_operator(database_url=f"postgresql://u:pa55w0rd@127.0.0.1:{free_port()}/x")
+    stage.wait_for(lambda: "the database cannot be used" in stage.log(), "it waits")
+    assert "pa55" not in stage.log()
+
+    stage.kill_operator(signal.SIGTERM)
+
+    assert stage.operators[-1].returncode == 0
 
 
 def test_a_database_in_a_black_hole_makes_it_not_ready_and_never_not_alive(stage: Stage) -> None:

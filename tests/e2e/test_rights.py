@@ -15,7 +15,7 @@ from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.dev.rbac import operator_objects, peering_definitions, peering_objects
 from support.asking import BY_HAND, LOOK, ask, codes, launch, offers
 from support.audit import Asked, Right, asked_by, rights_of
-from support.cluster import CRD
+from support.cluster import CRD, a_control_plane
 from support.curio import CurioDatabase, a_curio_database
 from support.manifests import ABSENT, Json
 from support.servers import MARKET_KEY, a_market, a_model
@@ -39,8 +39,7 @@ NAMES_THEM_ALL: dict[str, Any] = {
 @pytest.fixture
 def apart() -> Iterator[ControlPlane]:
     """A Kubernetes API of this test's own: what happens to the resource's definition is seen by nobody else."""
-    with ControlPlane.start(audit=True) as running:
-        running.kubectl("apply", "--server-side", "-f", str(CRD))
+    with a_control_plane(audit=True) as running:
         apply(running, peering_definitions())
         running.kubectl("wait", "--for=condition=Established", "crd", "--all")
         for name in (HOME, FIRST, SECOND):
@@ -68,10 +67,7 @@ def installed(cluster: ControlPlane, database_url: str, folder: Path, watched: t
         try:
             yield stage
         finally:
-            for process in stage.operators:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait(10)
+            stage.end_operators()
 
 
 @pytest.mark.timeout(600)

@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 from support.replicas import start_replica, start_two, with_peering
-from support.stage import Stage
+from support.stage import AS_INSTALLED, Stage
+from support.steering import request_quickly
 
 AGENTS = [f"agent-{n}" for n in range(6)]
 INTERVAL_S = 10
 GRACE_S = 30
-AS_INSTALLED = {"lease_seconds": "15", "beat_seconds": "10", "look_seconds": "30"}
 LATENESS = """
 SELECT t.value, max(r.started_at - t.value::timestamptz) AS late FROM triggers t
 JOIN runs r ON r.agent_id = t.agent_id AND r.run_id = t.claimed_by_run
@@ -24,10 +24,8 @@ def installation(stage: Stage) -> Stage:
 
 
 def request_all(stage: Stage, value: str) -> None:
-    annotations = {"metadata": {"annotations": {"fleetagent.dev/requested-at": value}}}
     for name in AGENTS:
-        path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{stage.namespace}/fleetagents/{name}"
-        stage.cluster.api.call("PATCH", path, annotations)
+        request_quickly(stage, value, name)
 
 
 def all_have_served(stage: Stage, value: str) -> bool:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetagent.dev.controlplane import ControlPlane
 from support.audit import asked_by
-from support.cluster import CRD
+from support.cluster import a_control_plane
 from support.stage import ACCOUNT, Stage, a_stage
 
 NAMESPACE = "audited"
@@ -21,9 +20,7 @@ REST_S = 3.0
 @pytest.fixture
 def audited(database_url: str, tmp_path: Path) -> Iterator[Stage]:
     """A stage whose API server writes down what it is asked."""
-    with ControlPlane.start(audit=True) as cluster:
-        cluster.kubectl("apply", "--server-side", "-f", str(CRD))
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    with a_control_plane(audit=True) as cluster:
         cluster.kubectl("create", "namespace", NAMESPACE)
         with a_stage(cluster, NAMESPACE, database_url, tmp_path, moving=False) as stage:
             yield stage

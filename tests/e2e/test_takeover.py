@@ -6,11 +6,10 @@ import time
 import pytest
 
 from support.replicas import Replica, owners, start_replica, start_two, with_peering
-from support.stage import Stage
+from support.stage import AS_INSTALLED, Stage
 from support.steering import apply_idle, hold_model, release_model, request_and_wait, wait_until_held
 
 PROMISED_S = 30
-AS_INSTALLED = {"lease_seconds": "15", "beat_seconds": "10", "look_seconds": "30"}
 
 
 @pytest.fixture

@@ -4,19 +4,20 @@ import signal
 import time
 
 from support.line import a_line
-from support.manifests import Json
-from support.stage import NAME, Stage
-from support.steering import apply_idle, called, hold_model, release_model, request_and_wait, wait_until_held
+from support.stage import Stage
+from support.steering import (
+    apply_idle,
+    called,
+    hold_model,
+    release_model,
+    request_and_wait,
+    request_quickly,
+    wait_until_held,
+)
 
 MANY = 200
 MOST_RUNS = 40
 """A run takes tens of milliseconds here; what matters is that not each value is one."""
-
-
-def ask(stage: Stage, value: str) -> Json:
-    """Annotate by one quick call."""
-    path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{stage.namespace}/fleetagents/{NAME}"
-    return stage.cluster.api.call("PATCH", path, {"metadata": {"annotations": {"fleetagent.dev/requested-at": value}}})
 
 
 def served(stage: Stage) -> list[str]:
@@ -38,7 +39,7 @@ def test_of_two_hundred_values_as_fast_as_can_be_the_last_is_served_and_none_twi
     apply_idle(stage)
 
     for number in range(MANY):
-        ask(stage, f"value {number}")
+        request_quickly(stage, f"value {number}")
     last = f"value {MANY - 1}"
     stage.wait_for(lambda: stage.status().get("lastHandledRequest") == last, "the last value is served")
     request_and_wait(stage, "afterwards")
@@ -57,12 +58,12 @@ def test_two_values_at_once_during_a_run_are_served_although_the_watch_is_ten_se
         apply_idle(stage)
         line.proxy.watch_lag_seconds = 10
         hold_model(stage)
-        ask(stage, "first")
+        request_quickly(stage, "first")
         wait_until_held(stage, runs=2)
 
-        ask(stage, "one")
+        request_quickly(stage, "one")
         time.sleep(0.05)
-        ask(stage, "two")
+        request_quickly(stage, "two")
         release_model(stage)
         stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "two", "the last value is served", 90)
         line.proxy.watch_lag_seconds = 0
@@ -79,12 +80,12 @@ def test_values_that_come_while_the_process_is_frozen_in_a_run_are_not_lost(stag
     process = stage.start_operator()
     apply_idle(stage)
     hold_model(stage)
-    ask(stage, "before")
+    request_quickly(stage, "before")
     wait_until_held(stage, runs=2)
 
     process.send_signal(signal.SIGSTOP)
     for number in range(20):
-        ask(stage, f"frozen {number}")
+        request_quickly(stage, f"frozen {number}")
     leases = "SELECT id FROM agents WHERE lease_until < now()"
     stage.wait_for(lambda: stage.rows(leases), "nobody owns the agent any more")
     process.send_signal(signal.SIGCONT)

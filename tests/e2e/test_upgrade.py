@@ -59,9 +59,7 @@ def before(apart: ControlPlane, empty_database_url: str, tmp_path: Path) -> Iter
             stage.start_operator()
             yield stage
         finally:
-            for process in stage.operators:
-                process.kill()
-                process.wait(10)
+            stage.end_operators()
 
 
 def helm(cluster: ControlPlane, *arguments: str | Path) -> None:
@@ -117,7 +115,7 @@ def proofs(stage: Stage, per_hour: int) -> None:
 
 
 def upgrade(stage: Stage) -> None:
-    """As docs/how-to/upgrade.md says."""
+    """As docs/how-to/helm.md says."""
     definition = definition_of(stage.cluster)
     stage.cluster.kubectl("apply", "--server-side", "-f", str(CHART / "crds"))
     helm(stage.cluster, "upgrade", RELEASE, CHART)

@@ -13,6 +13,7 @@ from support.steering import IDLE, apply_idle
 from support.wire import Mode
 
 WATCH = "the watch of namespace"
+RUNS_OF = "SELECT run_id FROM runs JOIN agents a ON a.id = agent_id WHERE a.name = %s ORDER BY started_at"
 
 
 @pytest.fixture
@@ -93,15 +94,11 @@ def test_stale_watches_lose_no_request_and_serve_none_twice(line: Line) -> None:
 
     wait_until_served(line, "stale-last", 30)
     line.proxy.watch_lag_seconds = 0
-    served = [run for run in line.stage.runs() if "Request" in run["triggers"]]
-    ids = [
-        run["run_id"]
-        for run in line.stage.rows(
-            "SELECT run_id FROM runs JOIN agents a ON a.id = agent_id WHERE a.name = %s ORDER BY started_at", NAME
-        )
-    ]
-    assert ids == sorted(set(ids))
-    assert 1 <= len(served) <= 21
+    values = [r["value"] for r in line.stage.rows("SELECT value FROM triggers WHERE kind = 'Request' ORDER BY id")]
+    assert values[-1] == "stale-last"
+    assert len(values) == len(set(values))
+    numbers = [run["run_id"] for run in line.stage.rows(RUNS_OF, NAME)]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_with_no_agent_at_all_renewed_watches_are_a_sign_of_life(stage: Stage) -> None:
@@ -174,3 +171,24 @@ def test_a_server_that_does_not_know_us_for_a_while_is_asked_at_ease_until_it_do
     assert "401 Unauthorized" in line.alive()[1]
     assert 1 <= asked <= 6
     wait_until_served(line, "unknown", 30)
+
+
+def test_a_resource_that_went_while_the_watch_was_cut_is_not_worked_for_any_more(line: Line) -> None:
+    """Its finalizer was taken off by hand, and the next list, which has it no more, does not say so."""
+    stage = line.stage
+    stage.apply(spec={"schedule": {"interval": "10s", "skipUnchanged": False}, "target": {"proofsPerHour": 0}})
+    stage.wait_for_runs(2)
+    with line.proxy.refusing(500, of_kopf):
+        line.proxy.say_in_watches({"type": "ERROR", "object": GONE})
+        line.stage.wait_for(lambda: line.ready()[0] == 503, "the watch is cut")
+        stage.cluster.kubectl("-n", stage.namespace, "delete", "fa", NAME, "--wait=false")
+        off = '{"metadata":{"finalizers":null}}'
+        stage.cluster.kubectl("-n", stage.namespace, "patch", "fa", NAME, "--type=merge", "-p", off)
+    stage.wait_for(lambda: f"{NAME} is no more" in stage.log(), "it is missed", 30)
+    before = len(stage.runs())
+    time.sleep(21)  # two of its intervals
+
+    assert len(stage.runs()) == before
+    assert line.alive()[0] == 200
+    stage.apply(spec=IDLE)
+    stage.wait_for(lambda: stage.status().get("lastRunID", 0) > before, "its namesake runs", 30)

@@ -1,6 +1,7 @@
 """What is written into the values reaches the objects as it was written: numbers, and strings that look like some."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -195,3 +196,21 @@ def test_a_release_and_namespaces_with_names_like_numbers_stay_strings(helm: Hel
         assert type(metadata.get("namespace", "")) is str
     assert environment(objects)["FLEETAGENT_NAMESPACES"] == "1e3,789"
     assert the(objects, "Deployment")["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == release
+
+
+@pytest.mark.parametrize(
+    ("release", "values"),
+    [("team.porep", {}), ("fleetagent.eu", {}), ("a" * 53, {}), ("porep", {"nameOverride": "n" * 63})],
+    ids=["dots", "dots, and the chart's name", "a long release", "a long name"],
+)
+def test_whatever_a_release_is_called_the_api_server_takes_the_names_and_labels(
+    helm: Helm, release: str, values: dict[str, Any]
+) -> None:
+    objects = helm.rendered(release, NAMESPACE, values, hooks=True)
+
+    for each in objects:
+        if each["kind"] == "Service":
+            assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", each["metadata"]["name"])
+        assert all(len(label) <= 63 for label in each["metadata"]["labels"].values())
+    (test,) = [each for each in objects if each["kind"] == "Pod"]
+    assert test["metadata"]["labels"]["app.kubernetes.io/name"].endswith("-test")

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
+from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
 from fleetagent.dev.postgres import EmbeddedPostgres
+from fleetagent.domain.records import AgentKey
 from fleetagent.errors import TryLater
 
 
@@ -62,3 +65,16 @@ async def test_a_database_that_lets_nobody_in_says_so(
         admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
     assert await count_agents(database) == 0
+
+
+async def test_the_server_ends_a_transaction_whose_process_has_vanished(database: Database) -> None:
+    agents = PostgresAgents(database, cluster="c", owner="one", lease=timedelta(seconds=30))
+    record = await agents.meet(AgentKey("n", "a"), "uid", floor=0, handled={})
+    lease = await agents.take_lease(record.id)
+    assert lease is not None
+
+    async with database.owned(lease) as fenced, database.transaction() as free:
+        for connection in (fenced, free):
+            assert await connection.scalar(sa.text("SHOW idle_in_transaction_session_timeout")) == "25s"
+    async with database.statements() as connection:
+        assert await connection.scalar(sa.text("SHOW idle_in_transaction_session_timeout")) == "0"

@@ -15,6 +15,7 @@ MOST_OF_A_RUN = 14
 MOST_FOR_AN_ANSWER = 6
 """What it cost, what was counted, what was said; a call's fresh facts, and its result."""
 MOST_AT_REST = 4
+MOST_AT_A_START = 8
 
 
 @pytest.fixture
@@ -74,3 +75,13 @@ async def test_a_pass_that_finds_nothing_costs_few(engine: Engine) -> None:
         await engine.beat()
 
     assert len(made) <= MOST_AT_REST, made
+
+
+async def test_the_first_look_of_a_new_process_costs_few(engine: Engine, database_url: str) -> None:
+    async with an_engine(database_url, engine.cluster, look_seconds=60) as successor:
+        with round_trips(successor) as made:
+            await successor.beat()
+
+    looked = made[: next(n for n, text in enumerate(made) if "INSERT INTO samples" in text) + 1]
+    assert len(looked) <= MOST_AT_A_START, looked
+    assert made[-1].startswith("UPDATE agents SET lease_owner"), "it lets go"

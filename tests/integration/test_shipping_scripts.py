@@ -143,6 +143,14 @@ def test_where_kind_makes_no_cluster_it_is_said_and_nothing_else_is_tried(machin
     assert not [call for call in machine.calls() if call.startswith(("kubectl", "helm"))]
 
 
+def test_kind_that_does_not_answer_is_named(machine: Machine) -> None:
+    all_but(machine, "kind").has("kind", fails="get*")
+
+    ended = machine.runs(UP)
+
+    assert (ended.returncode, "kind does not answer" in ended.stderr) == (1, True)
+
+
 def test_an_image_is_refused_without_docker(machine: Machine) -> None:
     assert machine.runs(BUILD, "mine:3").stderr.startswith("error: docker is not installed")
 

@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The sizes that issue and bench page speak of are the defaults."""
+    """The defaults are the long soak of docs/how-to/run-the-tests.md."""
     parser.addoption("--agents", type=int, default=100, help="agents that keep their beat")
     parser.addoption("--restless", type=int, default=10, help="agents whose targets change all the time")
     parser.addoption("--rounds", type=int, default=120, help="runs of each agent")

@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,15 @@ def migrate(url: str) -> None:
     migrate_to_head(url)
 
 
-def eventually(true: Callable[[], bool], what: str, *, within_s: float = CREATED_WITHIN_S) -> None:
+def eventually(
+    true: Callable[[], bool], what: str, *, within_s: float = CREATED_WITHIN_S, every_s: float = 0.02
+) -> None:
     """Wait for a state, with a limit."""
     deadline = time.monotonic() + within_s
     while not true():
         if time.monotonic() > deadline:
             pytest.fail(f"not within {within_s:g} s: {what}")
-        time.sleep(0.02)
+        time.sleep(every_s)
 
 
 def binaries_with_progress(config: pytest.Config) -> Binaries:
@@ -46,17 +49,21 @@ def binaries_with_progress(config: pytest.Config) -> Binaries:
     return find_binaries(progress=show)
 
 
+@contextmanager
+def a_control_plane(*, audit: bool = False) -> Iterator[ControlPlane]:
+    """A Kubernetes API with our resource, until the end of the block."""
+    with ControlPlane.start(audit=audit) as running:
+        running.kubectl("apply", "--server-side", "-f", str(CRD))
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleetagents.fleetagent.dev"
+        eventually(lambda: "conditions" in running.api.call("GET", path).get("status", {}), "the CRD has conditions")
+        running.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+        yield running
+
+
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """A Kubernetes API with our resource, shared by all tests: keep to a `namespace` of your own."""
-    with ControlPlane.start(audit=True) as running:
-        if CRD.exists():
-            running.kubectl("apply", "--server-side", "-f", str(CRD))
-            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleetagents.fleetagent.dev"
-            eventually(
-                lambda: "conditions" in running.api.call("GET", path).get("status", {}), "the CRD has conditions"
-            )
-            running.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
+    """Shared by all tests: keep to a `namespace` of your own."""
+    with a_control_plane(audit=True) as running:
         yield running
 
 

@@ -83,6 +83,7 @@ class Memory:
             quiet=self.quiet,
             model_failing_since=None,
             session=replace(self.session, messages_in_prompt=shown),
+            alerted=frozenset(),
         )
 
     def say(self, words: str, kind: Trigger = Trigger.FEEDBACK) -> None:

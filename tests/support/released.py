@@ -45,10 +45,7 @@ def a_release(cluster: ControlPlane, database_url: str, market: Market, model: M
     try:
         yield stage
     finally:
-        for process in stage.operators:
-            if process.poll() is None:
-                process.kill()
-                process.wait(10)
+        stage.end_operators()
         if stage.resource():
             patch(stage, '{"metadata":{"finalizers":null}}')  # nobody is there any more who would
         cluster.kubectl("delete", "namespace", namespace, home, "--wait=false")

@@ -38,12 +38,8 @@ class Replica:
 
     @property
     def active(self) -> bool:
-        """What it says of itself to Prometheus; False while it says nothing."""
-        try:
-            text = httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=2).text
-        except httpx.HTTPError:
-            return False
-        return "fleetagent_active 1.0" in text
+        """Whether it says that it works."""
+        return says_that_it_works(self.web_port)
 
     def send(self, number: int) -> None:
         """A signal."""
@@ -55,6 +51,15 @@ class Replica:
         self.process.send_signal(number)
         self.process.wait(within_s)
         return time.monotonic() - began
+
+
+def says_that_it_works(web_port: int) -> bool:
+    """What it says of itself to Prometheus; False while it says nothing."""
+    try:
+        text = httpx.get(f"http://127.0.0.1:{web_port}/metrics", trust_env=False, timeout=5).text
+    except httpx.HTTPError:
+        return False
+    return "fleetagent_active 1.0" in text
 
 
 def with_peering(stage: Stage) -> Stage:

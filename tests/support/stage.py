@@ -27,12 +27,18 @@ from psycopg.rows import dict_row
 from fleetagent.dev.apiserver import ApiError
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.rbac import operator_objects
+from fleetagent.settings import Settings
 from support.cluster import eventually
 from support.manifests import Json, merged
 from support.servers import MARKET_KEY, Market, Model, a_market, a_model
 
 NAME = "porep"
 ACCOUNT = "fleetagent"
+AS_INSTALLED = {
+    name: str(Settings.model_fields[name].default)
+    for name in ("beat_seconds", "look_seconds", "lease_seconds", "settling_seconds", "confirm_gone_seconds")
+}
+"""The operator's own pace, not the haste of the tests."""
 
 
 @dataclass
@@ -91,6 +97,13 @@ class Stage:
         process = self.operators[-1]
         process.send_signal(number)
         process.wait(20)
+
+    def end_operators(self) -> None:
+        """Kill whichever still runs, and wait until all have ended."""
+        for process in self.operators:
+            if process.poll() is None:
+                process.kill()
+                process.wait(10)
 
     def restart_operator(self, number: int = signal.SIGKILL, **settings: str) -> None:
         """End it and start another."""
@@ -273,10 +286,7 @@ def a_stage(cluster: ControlPlane, namespace: str, database_url: str, folder: Pa
         try:
             yield stage
         finally:
-            for process in stage.operators:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait(10)
+            stage.end_operators()
             _let_go(stage)
 
 

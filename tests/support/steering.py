@@ -26,6 +26,11 @@ def request_and_wait(stage: Stage, value: str) -> None:
     stage.wait_for(lambda: stage.status().get("lastHandledRequest") == value, f"request {value} is served")
 
 
+def request_quickly(stage: Stage, value: str, name: str = NAME) -> Json:
+    """Ask for a run by one call, without the tenth of a second that kubectl takes; the resource as it is then."""
+    return patch_quickly(stage, {"metadata": {"annotations": {"fleetagent.dev/requested-at": value}}}, name)
+
+
 def hold_model(stage: Stage) -> None:
     """From now on every request to the model waits."""
     stage.model.put("hold")
@@ -58,3 +63,10 @@ def times_said(messages: list[Json], words: str) -> int:
 def patch(stage: Stage, body: str, *more: str) -> None:
     """Merge-patch the resource."""
     stage.cluster.kubectl("-n", stage.namespace, "patch", "fleetagent", NAME, "--type=merge", "-p", body, *more)
+
+
+def patch_quickly(stage: Stage, body: Json, name: str = NAME) -> Json:
+    """The same by one call."""
+    path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{stage.namespace}/fleetagents/{name}"
+    patched: Json = stage.cluster.api.call("PATCH", path, body)
+    return patched

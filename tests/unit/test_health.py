@@ -18,6 +18,7 @@ class Process:
         self.seconds = 0.0
         self.database: str | None = None
         self.signs = Signs((), 600, clock=lambda: self.seconds)
+        self.signs.begin()
 
     async def memory_answers(self) -> None:
         if self.database is not None:

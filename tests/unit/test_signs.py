@@ -1,6 +1,7 @@
 """What /healthz and /readyz go by: each source is looked at by itself."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,7 @@ async def watch(signs: Signs, *paths: str) -> None:
 
 async def test_it_is_ready_when_the_watch_of_each_namespace_is_open(clock: Clock) -> None:
     signs = Signs(("one", "two"), SILENT, clock=clock)
+    signs.begin()
     assert signs.missing() == ["the watch of namespace one is not open", "the watch of namespace two is not open"]
 
     await watch(signs, ONE)
@@ -92,6 +94,7 @@ async def test_it_is_ready_when_the_watch_of_each_namespace_is_open(clock: Clock
 
 async def test_without_namespaces_one_watch_is_for_all_and_the_server_may_have_a_path(clock: Clock) -> None:
     signs = Signs((), SILENT, clock=clock)
+    signs.begin()
     assert signs.missing() == ["the watch of all namespaces is not open"]
 
     await watch(signs, "/k8s/clusters/c-1/apis/fleetagent.dev/v1alpha1/fleetagents")
@@ -101,6 +104,7 @@ async def test_without_namespaces_one_watch_is_for_all_and_the_server_may_have_a
 
 async def test_a_watch_that_has_ended_is_missing_unless_it_is_being_renewed(clock: Clock) -> None:
     signs = Signs(("one",), SILENT, clock=clock)
+    signs.begin()
     answer = Answer()
     await ask(signs, ONE, watch=True, answer=answer)
     answer.closed = True
@@ -127,6 +131,7 @@ async def test_a_watch_that_has_ended_is_missing_unless_it_is_being_renewed(cloc
 
 async def test_each_source_must_be_heard_though_the_others_are(clock: Clock) -> None:
     signs = Signs(("one", "two"), SILENT, clock=clock)
+    signs.begin()
     await watch(signs, ONE, TWO)
     signs.event("uid", beats=True)
     clock.now += SILENT
@@ -159,6 +164,7 @@ async def test_what_failed_is_no_sign_of_life_and_is_said(
     clock: Clock, answer: Answer | BaseException, words: str
 ) -> None:
     signs = Signs(("one",), SILENT, clock=clock)
+    signs.begin()
     clock.now += SILENT + 1
     if isinstance(answer, BaseException):
         with pytest.raises(type(answer)):
@@ -171,6 +177,7 @@ async def test_what_failed_is_no_sign_of_life_and_is_said(
 
 async def test_beats_are_missed_only_while_there_is_a_resource_that_has_them(clock: Clock) -> None:
     signs = Signs(("one",), SILENT, clock=clock)
+    signs.begin()
     clock.now += SILENT + 1
     await watch(signs, ONE)
     assert signs.silence() == []
@@ -187,6 +194,7 @@ async def test_beats_are_missed_only_while_there_is_a_resource_that_has_them(clo
 async def test_a_replica_that_stands_by_needs_its_peering_alone(clock: Clock) -> None:
     others_first = True
     signs = Signs(("one",), SILENT, lifetime_seconds=15, stands_by=lambda: others_first, clock=clock)
+    signs.begin()
     assert signs.missing() == ["the keep-alive of the peering is not answered (at last: it was not sent yet)"]
 
     await ask(signs, PEERING, method="PATCH")
@@ -209,6 +217,7 @@ async def test_a_replica_that_stands_by_needs_its_peering_alone(clock: Clock) ->
 
 async def test_the_peering_of_each_namespace_is_kept_alive(clock: Clock) -> None:
     signs = Signs(("one", "two"), SILENT, lifetime_seconds=15, clock=clock)
+    signs.begin()
     other = PEERING.replace("one", "two")
     await watch(signs, ONE, TWO)
     await ask(signs, PEERING, method="PATCH")
@@ -221,6 +230,7 @@ async def test_the_peering_of_each_namespace_is_kept_alive(clock: Clock) -> None
 
 async def test_a_task_of_ours_that_ended_is_named(clock: Clock) -> None:
     signs = Signs((), SILENT, clock=clock)
+    signs.begin()
     task = asyncio.create_task(asyncio.sleep(0), name="events")
     signs.rely_on(task)
     assert signs.silence() == []
@@ -240,9 +250,54 @@ async def test_a_watch_that_ended_at_once_is_opened_again_after_a_pause(
 
     monkeypatch.setattr("fleetagent.entrypoints.signs.asyncio.sleep", sleep)
     signs = Signs(("one",), SILENT, clock=clock)
+    signs.begin()
     await watch(signs, ONE)
     assert pauses == []
 
     clock.now += 0.25
     await watch(signs, ONE)
     assert pauses == [0.75]
+
+
+async def asked_of_watch(signs: Signs, path: str = ONE) -> str:
+    """What the next watch asks for, beside the stream."""
+    request: Any = Asked("GET", URL(f"https://api:6443{path}?watch=true&resourceVersion=7&timeoutSeconds=240"))
+
+    async def handler(_: Any) -> Any:
+        return Answer()
+
+    await signs.notice(request, handler)
+    return str(request.url.query_string)
+
+
+@pytest.mark.parametrize("refused", [Answer(403, "Forbidden"), Answer(500), aiohttp.ClientConnectionError("reset")])
+async def test_the_watch_after_a_patch_that_failed_begins_with_every_resource(
+    clock: Clock, refused: Answer | BaseException
+) -> None:
+    signs = Signs(("one", "two"), SILENT, clock=clock)
+    with contextlib.suppress(aiohttp.ClientError):
+        await ask(signs, f"{ONE}/porep", method="PATCH", answer=refused)
+
+    await ask(signs, f"{TWO}/porep", method="PATCH")
+    assert await asked_of_watch(signs) == "watch=true&timeoutSeconds=240"
+    clock.now += 240
+    assert await asked_of_watch(signs) == "watch=true&resourceVersion=7&timeoutSeconds=240"
+
+
+@pytest.mark.parametrize("tried", [(Answer(404),), (Answer(500), Answer()), (Answer(),)])
+async def test_the_watch_goes_on_where_it_was_when_a_patch_came_to_its_end(
+    clock: Clock, tried: tuple[Answer, ...]
+) -> None:
+    signs = Signs(("one",), SILENT, clock=clock)
+    for answer in tried:
+        await ask(signs, f"{ONE}/porep", method="PATCH", answer=answer)
+
+    assert await asked_of_watch(signs) == "watch=true&resourceVersion=7&timeoutSeconds=240"
+
+
+async def test_the_watch_of_all_namespaces_begins_anew_for_a_resource_in_one(clock: Clock) -> None:
+    signs, server = Signs((), SILENT, clock=clock), "/k8s/clusters/c-1"
+    await ask(signs, f"{server}{ONE}/porep", method="PATCH", answer=Answer(403))
+
+    every = f"{server}/apis/fleetagent.dev/v1alpha1/fleetagents"
+    assert await asked_of_watch(signs, every) == "watch=true&timeoutSeconds=240"

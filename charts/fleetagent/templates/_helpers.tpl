@@ -2,15 +2,15 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Cut to 50, so that "-worker" and the like still fit into a name of 63. */}}
+{{/* Cut to 50, so that "-worker" and the like still fit into a name of 63. A release's name may have dots, a Service's not. */}}
 {{- define "fleetagent.fullname" -}}
 {{- $name := include "fleetagent.name" . -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
 {{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 

@@ -16,12 +16,13 @@ from fleetagent.agent.keeping import LONGEST_TURN_SECONDS, Keeping, in_turn
 from fleetagent.agent.lease import kept
 from fleetagent.agent.served import REMEMBERED, wants_reset
 from fleetagent.agent.sight import Sight
-from fleetagent.agent.subject import Subject, label_prefix, spec_hash
+from fleetagent.agent.subject import Subject, label_prefix
+from fleetagent.agent.timetable import Timetable
 from fleetagent.agent.turn import Ended
 from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Taken
 from fleetagent.domain.resource import GROUP, FleetAgent, Mode
-from fleetagent.domain.schedule import Due, Trigger, due, next_planned, next_scheduled, starts_at
+from fleetagent.domain.schedule import Due, due
 from fleetagent.domain.status import Finding
 from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, TryLater
 
@@ -39,11 +40,12 @@ class Keeper:
         self._begun = False
         self._nudged = asyncio.Event()
         self._sight = Sight(keeping)
+        self._timetable = Timetable(keeping)
         self._run: asyncio.Task[Ended] | None = None
         self._lease: Lease | None = None
-        self._watched_since: datetime | None = None  # from when on nothing that came due was missed
         self._broke_at: datetime | None = None
         self._highest_run_id = 0  # a floor of our own, should database and status both be set back
+        self._rests_till: datetime | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -57,8 +59,13 @@ class Keeper:
         When something is due by itself is known, and what the database has to say comes with `nudge`.
         """
         before, self._body = self._body, body
-        if self._task is None or self._task.done() or _asked(before) != _asked(body) or self._was_written(body):
+        is_kept = self._task is not None and not self._task.done()
+        if not is_kept or _asked(before) != _asked(body) or self._was_written(body) or self._has_overslept():
             self.nudge()
+
+    def _has_overslept(self) -> bool:
+        """Whether the clock has jumped over the end of a rest: a machine that slept wakes up in the middle of one."""
+        return self._rests_till is not None and self._k.now() > self._rests_till
 
     def _was_written(self, body: Mapping[str, Any]) -> bool:
         """Whether the status is not what it must be: somebody else has written it, or the watch lags."""
@@ -90,7 +97,7 @@ class Keeper:
     async def _keep(self) -> None:
         while True:
             self._nudged.clear()
-            again_at = await self._try()
+            self._rests_till = again_at = await self._try()
             pause = self._k.look_every if again_at is None else max(timedelta(0), again_at - self._k.now())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause.total_seconds()):  # wait_for would swallow a `stop` beside a nudge
@@ -116,7 +123,7 @@ class Keeper:
             log.exception("%s: a pass failed; the next one starts afresh", self.key)
             sentence = f"a look failed ({type(error).__name__}); the operator's log says more"
             await self._complain(Finding("Ready", "False", "PassFailed", sentence))
-        self._watched_since = None
+        self._timetable.unwatch()
         return self._k.now() + self._k.retry_after
 
     async def _complain(self, finding: Finding) -> None:
@@ -140,16 +147,19 @@ class Keeper:
                 await self._k.served.persist(subject, pending)
                 return None  # the run's end nudges
             await self._cancel_run(why)
+        if self._sight.known.gone and not await self._k.report.finds(agent.metadata, self._sight.known):
+            return self._k.now() + self._k.look_every
         taken = await unbroken(self._take(agent))
         if taken is None:
-            self._watched_since = None
+            self._timetable.unwatch()
             return self._k.now() + self._k.retry_after
-        self._watched_since = min(self._watched_since or self._k.now(), self._k.now())
+        self._timetable.watch()
         async with kept(self._k.agents, taken.lease, self._k.renew_every):
             if taken.left_running:
                 taken = await self._without_stale_runs(taken)
             subject = await self._serve(self._subject(agent, taken.record), taken)
-            self._note_the_schedule(subject)
+            if (problem := self._timetable.problem(subject)) is not None:
+                self._sight.note(problem)
             called = await self._k.served.persist(subject, taken.pending)
             return await self._go_on(subject, taken, called=bool(called))
 
@@ -166,7 +176,7 @@ class Keeper:
         if subject.spec.mode is not Mode.SUSPENDED:
             what = due(
                 self._k.now(),
-                next_scheduled_at=self._starts_at(subject),
+                next_scheduled_at=self._timetable.starts_at(subject),
                 pending=taken.pending,
                 wakes=taken.wakes,
                 debounce=subject.spec.schedule.debounce,
@@ -178,8 +188,9 @@ class Keeper:
         if called and rests_until is None:
             if self._sight.untold:
                 await self._sight.tell(subject, taken, what.look_again_at)
-            await self._start(subject, lease)
-            return None
+            if not self._sight.known.gone:
+                await self._start(subject, lease)
+                return None
         looked = self._sight.looks_at() <= self._k.now()
         if looked:
             await self._sight.look(subject, lease)
@@ -188,15 +199,6 @@ class Keeper:
         await self._k.agents.release(lease)
         self._lease = None
         return min(at for at in (what.look_again_at, rests_until, self._sight.looks_at()) if at is not None)
-
-    def _starts_at(self, subject: Subject) -> datetime | None:
-        """When the planned run begins; after an outage not at the same moment as everybody else's."""
-        return starts_at(
-            subject.spec.schedule,
-            subject.record.uid,
-            planned=subject.record.next_scheduled_at,
-            watched_since=self._watched_since or self._k.now(),
-        )
 
     def _rests_until(self) -> datetime | None:
         """A run that broke is begun again after a pause: else what called for it would be given up within a second."""
@@ -234,7 +236,8 @@ class Keeper:
             log.warning("%s run %s was interrupted; what it was called for is due again", self.key, run_id)
             self._sight.untold = True
         pending, wakes = await self._k.runs.waiting(taken.record.id)
-        return replace(taken, pending=pending, wakes=wakes, untold=True)
+        last = await self._k.runs.last(taken.record.id)
+        return replace(taken, pending=pending, wakes=wakes, untold=True, last=last)
 
     async def _serve(self, subject: Subject, taken: Taken) -> Subject:
         """Resets, what cannot be served, and the schedule; the row afterwards."""
@@ -244,7 +247,7 @@ class Keeper:
         changed = [
             await self._k.served.reset(subject, lease),
             await self._k.served.refuse_the_rest(subject, lease),
-            await self._set_schedule(subject, lease),
+            await self._timetable.plan(subject, lease),
         ]
         if not any(changed):
             return subject
@@ -252,38 +255,8 @@ class Keeper:
         record = await self._k.agents.meet(self.key, uid, floor=subject.record.last_run_id, handled={})
         return replace(subject, record=record)
 
-    async def _set_schedule(self, subject: Subject, lease: Lease) -> bool:
-        """A changed spec starts its schedule anew and calls for a run; whether anything was written."""
-        record, now = subject.record, self._k.now()
-        hashed = spec_hash(subject.spec)
-        if record.spec_hash is None:
-            await self._k.agents.schedule(lease, now, hashed)
-            return True
-        if record.spec_hash != hashed:  # the call first: after a crash in between it is made again, not lost
-            await self._k.runs.persist_owned(lease, Trigger.SPEC_CHANGE, hashed)
-            await self._k.agents.schedule(lease, next_planned(subject.spec, record.uid, after=now, last=None), hashed)
-            return True
-        planned = record.next_scheduled_at
-        next_at = next_planned(subject.spec, record.uid, after=now, last=planned)
-        if planned is not None and planned > now and (next_at is None or planned > next_at):
-            await self._k.agents.schedule(lease, next_at, hashed)  # the clock was ahead when it was planned
-            return True
-        return False
-
-    def _note_the_schedule(self, subject: Subject) -> None:
-        """A schedule that never comes is said; the fleet is still looked at, and whatever else is due still runs."""
-        try:
-            next_scheduled(subject.spec.schedule, subject.record.uid, after=self._k.now(), last=None)
-        except BadResource as error:
-            self._sight.note(Finding(error.condition, "False", error.reason, str(error)))
-
     async def _start(self, subject: Subject, lease: Lease) -> None:
-        planned, now = subject.record.next_scheduled_at, self._k.now()
-        if planned is not None and planned <= now:
-            # Written down before the schedule moves on: an interrupted run gives it back like everything else.
-            await self._k.runs.persist_owned(lease, Trigger.SCHEDULE, f"{planned:%Y-%m-%dT%H:%M:%SZ}")
-            at = next_planned(subject.spec, subject.record.uid, after=now, last=planned)
-            await self._k.agents.schedule(lease, at, spec_hash(subject.spec))
+        await self._timetable.take_up(subject, lease)
         taken = self._k.turn.take(subject, lease, self._newest)
         self._run = asyncio.create_task(taken, name=f"run of {self.key}")
         self._run.add_done_callback(lambda _: self._nudged.set())

@@ -70,18 +70,18 @@ class Lifecycle:
         except BadResource as error:
             return Look(await self.unknown(subject, str(error), known, error.reason))
         runway = Runway(account.credit_usd, bill(listed), account.refused)
-        await self._alarms.tell(subject.record.id, CREDIT_LOW, _topping_up(runway) if runway.is_low else None)
+        await self._alarms.tell(subject.record, CREDIT_LOW, _topping_up(runway) if runway.is_low else None)
         settled = await self._settled(subject, market, known, listed, rises, runway)
         await self._write(subject, lease, settled, has_machines=bool(known))
         ending = (*(d.instance for d in settled.doomed), *settled.destroy_again)
         await self._effects.destroy_all(lease, market, ending)
         if rises is not None:
-            await self._alarms.tell(subject.record.id, PRICE_RISE, _rises_pending(settled))
+            await self._alarms.tell(subject.record, PRICE_RISE, _rises_pending(settled))
         if isinstance(settled.fleet, FleetUnknown):
             last = settled.fleet.last_known
             because = settled.fleet.because
             return Look(await self.unknown(subject, because, last.instances if last else ()), runway)
-        await self._alarms.tell(subject.record.id, FLEET_UNKNOWN, None)
+        await self._alarms.tell(subject.record, FLEET_UNKNOWN, None)
         if ending or any(c.adopted for c in settled.changes):
             return Look(Fleet(await self._ledger.instances(subject.record.id), self._now()), runway)
         return Look(settled.fleet, runway)
@@ -93,7 +93,7 @@ class Lifecycle:
         if known is None:
             known = await self._ledger.instances(subject.record.id)
         message = f"the fleet is unknown, nothing is launched or stopped: {because}"
-        await self._alarms.tell(subject.record.id, FLEET_UNKNOWN, message)
+        await self._alarms.tell(subject.record, FLEET_UNKNOWN, message)
         return FleetUnknown(because, Fleet(known, self._now()), reason)
 
     async def _settled(

@@ -82,7 +82,7 @@ class Observe:
             figures = f"{cost:.2f} USD/h of {budget.fleet_usd_per_hour:.2f}, {today:.2f} USD today"
             daily = f" of {budget.fleet_usd_per_day:.2f}" if budget.fleet_usd_per_day is not None else ""
             words = f"over budget: {figures}{daily}; caps stop no machine: lower the target, or stop some"
-        await self._alarms.tell(subject.record.id, OVER_BUDGET, words)
+        await self._alarms.tell(subject.record, OVER_BUDGET, words)
 
     async def demand(self, subject: Subject) -> Demand | DemandUnknown:
         """What the demand source says."""

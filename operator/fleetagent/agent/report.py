@@ -53,6 +53,8 @@ class Known:
     written: Written = field(default_factory=Written)
     dropped: tuple[str, ...] | None = None
     """Fields of the last whole report that the API server did not keep; None before the first one."""
+    gone: bool = False
+    """There was no such resource when the last report was written, whatever a watch has said or missed."""
 
     def hear_of(self, subject: Subject, last: RunReport | None) -> None:
         """Take over what the database knows of a run that was not ours, or that did not come to its end."""
@@ -121,7 +123,15 @@ class Report:
             log.warning("%s/%s: status not written: %s", meta.namespace, meta.name, error)
             return None
         known.written.note(patch, stored, came_back, now)
+        if came_back is None and not known.gone:
+            log.warning("%s/%s is no more: nothing is done for it unless it comes back", meta.namespace, meta.name)
+        known.gone = came_back is None
         return came_back
+
+    async def finds(self, meta: Metadata, known: Known) -> bool:
+        """Whether a resource that was gone is there again, or one of its name is. `TryLater`."""
+        known.gone = await self._cluster.patch_status(meta.namespace, meta.name, {}) is None
+        return not known.gone
 
     def _note_the_schema(self, written: tuple[str, ...], dropped: tuple[str, ...]) -> None:
         """Of all agents together: they have one definition, but not the same fields to report."""

@@ -9,7 +9,7 @@ from fleetagent.agent.subject import Subject
 from fleetagent.agent.turn import Ended
 from fleetagent.domain.demand import DemandUnknown
 from fleetagent.domain.fleet import Fleet
-from fleetagent.domain.records import Lease, RunReport, Taken
+from fleetagent.domain.records import Lease, Taken
 from fleetagent.domain.status import Finding, Health
 
 CALM_LOOKS = 30
@@ -26,7 +26,6 @@ class Sight:
         """A run has ended and the status does not say so yet."""
         self._looked_at: datetime | None = None
         self._sampled_at: datetime | None = None
-        self._last: RunReport | None = None
 
     def looks_at(self) -> datetime:
         """When the fleet is looked at next without a run: seldom where a look would find what the next run finds."""
@@ -58,14 +57,13 @@ class Sight:
     async def tell(self, subject: Subject, taken: Taken, next_run_at: datetime | None, *, looked: bool = False) -> None:
         """Alerts and the status; after a look the ledger's counts are those of the look."""
         now = self._k.now()
-        if taken.untold or looked:
+        if taken.untold or (looked and self.known.pulse is not None and self.known.pulse.open_alerts):
             await self._k.report.alerts(subject.agent.metadata, await self._k.runs.tell_alerts(taken.lease))
         if self.known.seen is not None and not looked:
             self.known.pulse = await self._k.ledger.pulse(subject.record.id, 0, now)
         await self._sample(subject)
-        last = await self._last_run(subject)
-        self.known.hear_of(subject, last)
-        await self._k.report(subject, self.known, last=last, wakes=taken.wakes, next_run_at=next_run_at, now=now)
+        self.known.hear_of(subject, taken.last)
+        await self._k.report(subject, self.known, last=taken.last, wakes=taken.wakes, next_run_at=next_run_at, now=now)
         self.untold = False
 
     async def _sample(self, subject: Subject) -> None:
@@ -85,13 +83,6 @@ class Sight:
         }
         await self._k.ledger.sample(subject.record.id, seen.at, figures)
         self._sampled_at = seen.at
-
-    async def _last_run(self, subject: Subject) -> RunReport | None:
-        """The newest run; one that has ended does not change any more."""
-        last = self._last
-        if last is None or last.finished_at is None or last.run_id != subject.record.last_run_id:
-            last = self._last = await self._k.runs.last(subject.record.id)
-        return last
 
 
 def _is_calm(known: Known) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetagent.agent.deletion import Deletion
-from fleetagent.agent.ending import Ending
+from fleetagent.agent.departure import Departure
 from fleetagent.agent.keeper import Keeper
 from fleetagent.agent.keeping import Keeping
 from fleetagent.domain.records import AgentKey
@@ -22,13 +22,13 @@ class Triggers:
         self._keeping = keeping
         self._deletion = deletion
         self._keepers: dict[AgentKey, Keeper] = {}
-        self._endings: dict[str, Ending] = {}
+        self._departures: dict[str, Departure] = {}
         self._closed = False
         self._heard: frozenset[tuple[AgentKey, str]] = frozenset()
         self._listening: asyncio.Task[None] | None = None
 
     def look(self, body: Mapping[str, Any]) -> None:
-        """A resource as it is now: from the beat, or because it changed. Returns at once."""
+        """A resource as it is now. Returns at once."""
         if self._closed or body["metadata"].get("deletionTimestamp"):
             return
         key = key_of(body)
@@ -38,6 +38,12 @@ class Triggers:
         keeper.look(body)
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="what the database calls for")
+
+    def beat(self, body: Mapping[str, Any]) -> None:
+        """As `look`, for what is only remembered: a cut watch may have missed its end, and who has its name now."""
+        keeper = self._keepers.get(key_of(body))
+        if keeper is None or keeper.uid == body["metadata"]["uid"]:
+            self.look(body)
 
     def changed(self, body: Mapping[str, Any]) -> None:
         """A resource as it is now, if it is kept already: its first look waits until its deletion can be held up."""
@@ -73,24 +79,32 @@ class Triggers:
         if self._closed:
             return "this process is ending; the next one goes on"
         uid = body["metadata"]["uid"]
-        ending = self._endings.get(uid)
-        if ending is None:
-            ending = self._endings[uid] = Ending(self._deletion, body)
-        return await ending.step(body)
+        departure = self._departures.get(uid)
+        if departure is None:
+            departure = self._departures[uid] = Departure(self._deletion, body)
+        return await departure.step(body)
 
     async def gone(self, body: Mapping[str, Any]) -> None:
-        """This resource is no more: stop keeping it."""
-        await self._let_go_of(body)
-        if ending := self._endings.pop(body["metadata"]["uid"], None):
-            await ending.stop()
-        await self._deletion.gone(body)
+        """This resource is no more: stop keeping it.
 
-    async def _let_go_of(self, body: Mapping[str, Any]) -> None:
-        """A namesake that was made since is another one, and stays."""
+        One that went before anybody had looked at it has left nothing: to ask the database for it now would make it the
+        newest of its name, and a namesake that was made since would count as one that was replaced.
+        """
+        was_kept = await self._let_go_of(body)
+        departure = self._departures.pop(body["metadata"]["uid"], None)
+        if departure is not None:
+            await departure.stop()
+        if was_kept or departure is not None:
+            await self._deletion.gone(body)
+
+    async def _let_go_of(self, body: Mapping[str, Any]) -> bool:
+        """Whether it was kept. A namesake that was made since is another one, and stays."""
         key = key_of(body)
         keeper = self._keepers.get(key)
-        if keeper is not None and keeper.uid == body["metadata"]["uid"]:
-            await self._let_go(key)
+        if keeper is None or keeper.uid != body["metadata"]["uid"]:
+            return False
+        await self._let_go(key)
+        return True
 
     async def _let_go(self, key: AgentKey) -> None:
         if keeper := self._keepers.pop(key, None):
@@ -112,9 +126,9 @@ class Triggers:
         await self._let_go_of_all()
 
     async def _let_go_of_all(self) -> None:
-        endings, self._endings = self._endings, {}
+        departures, self._departures = self._departures, {}
         kept = (self._let_go(key) for key in list(self._keepers))
-        await asyncio.gather(*kept, *(ending.stop() for ending in endings.values()))
+        await asyncio.gather(*kept, *(departure.stop() for departure in departures.values()))
 
 
 def key_of(body: Mapping[str, Any]) -> AgentKey:

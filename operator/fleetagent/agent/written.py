@@ -15,6 +15,9 @@ LONGEST_LAG = timedelta(seconds=30)
 BILL_EVERY = timedelta(hours=1)
 """How old the day's bill may be in the status of an agent of which nothing else changes."""
 
+DRIFTING = {"WithinBudget": ("True", "False"), "CreditLasts": ("True", "False"), "DemandKnown": ("True",)}
+"""Conditions whose words name the day's bill, the credit that it leaves, or a queue: they are others at every look."""
+
 
 @dataclass(slots=True)
 class Written:
@@ -31,7 +34,7 @@ class Written:
 
     excused_until: datetime | None = None
     bill_until: datetime | None = None
-    """Until then the day's bill alone, which rises with every minute of a fleet, is no change."""
+    """Until then the day's bill alone, rising with every minute of a fleet, is no change, and no drifting words are."""
 
     def stands(self, patch: Patch, status: Patch, now: datetime) -> bool:
         """Whether writing `patch` would change nothing, as far as a watch that may lag behind tells by `status`."""
@@ -44,7 +47,7 @@ class Written:
             self.over = None
         lags = stored == self.over and self.excused_until is not None and now < self.excused_until
         if self.bill_until is not None and now < self.bill_until:
-            wanted = {**wanted, "spend": self.patch.get("spend")} if "spend" in wanted else wanted
+            wanted = _without_drift(wanted, self.patch)
         return wanted == self.patch and (stored == self.kept or lags)  # else somebody has written since
 
     def shows(self, status: Patch) -> bool:
@@ -65,6 +68,19 @@ def as_patch(status: Patch) -> Patch:
 
 def _of(status: Patch, patch: Patch) -> Patch:
     return _compared({name: status[name] for name in patch})
+
+
+def _without_drift(wanted: Patch, before: Patch) -> Patch:
+    """As it would be had the figures stood still that move with every look."""
+    said = {c["type"]: c for c in before.get("conditions") or ()}
+
+    def spared(condition: Patch) -> Patch:
+        then = said.get(condition["type"], {})
+        drifts = condition["status"] in DRIFTING.get(condition["type"], ())
+        return {**condition, "message": then["message"]} if drifts and then else condition
+
+    conditions = {"conditions": [spared(c) for c in wanted["conditions"]]} if wanted.get("conditions") else {}
+    return {**wanted, **conditions, **({"spend": before.get("spend")} if "spend" in wanted else {})}
 
 
 def _compared(patch: Patch) -> Patch:

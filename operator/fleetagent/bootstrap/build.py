@@ -135,6 +135,7 @@ def build(
         metrics=metrics,
     )
 
+    renew_every = settings.lease / 3
     effects = Effects(agents, ledger, now)
     limits = SettleLimits(
         settling=timedelta(seconds=settings.settling_seconds),
@@ -165,7 +166,7 @@ def build(
         compose=Compose(conversation, count, toolbox.schemas, VOCABULARY),
         loop=Loop(toolbox, Compact(conversation, cluster, metrics), LONGEST_RUN),
         now=now,
-        renew_every=settings.lease / 3,
+        renew_every=renew_every,
     )
     keeping = Keeping(
         cluster_name=settings.cluster,
@@ -181,7 +182,7 @@ def build(
         look_every=timedelta(seconds=settings.look_seconds),
         listen_every=timedelta(seconds=min(LISTEN_SECONDS, settings.beat_seconds)),
         starting=asyncio.Semaphore(settings.database_pool),
-        renew_every=settings.lease / 3,
+        renew_every=renew_every,
         retry_after=timedelta(seconds=min(5.0, settings.look_seconds)),
     )
     deletion = Deletion(
@@ -195,7 +196,7 @@ def build(
         lifecycle=lifecycle,
         effects=effects,
         now=now,
-        renew_every=settings.lease / 3,
+        renew_every=renew_every,
     )
     triggers = Triggers(keeping, deletion)
     workers = WorkerEndpoint(PostgresWorkers(database, outside.steady), triggers, now, outside.steady)

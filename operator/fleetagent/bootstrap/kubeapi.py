@@ -1,6 +1,8 @@
 """Clients for the API server that is known to serve us: who we are, what we may, whether it has our resource."""
 
 import asyncio
+import contextlib
+import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +17,10 @@ from fleetagent.bootstrap.credentials import Credentials, one_line
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION
 from fleetagent.errors import CannotStart
 
+log = logging.getLogger(__name__)
+
 REACH_SECONDS = 10
+LOOKS_AGAIN_SECONDS = 30.0
 LOGIN_AGAIN_SECONDS = 5.0
 OURSELVES = "fleetagent"
 """Who owns the status, as `managedFields` and audit logs name us; kopf, with its finalizer, is called kopf there."""
@@ -29,6 +34,8 @@ class Kubernetes:
     home: str
     credentials: Credentials
     proxy: str | None
+    refused: tuple[str, ...] = ()
+    """Named namespaces whose FleetAgents we may not list, others' we may: they were deleted, and our Role with them."""
     logins: int = field(init=False, default=0)
 
     async def login(self, notice: aiohttp.ClientMiddlewareType) -> kopf.AiohttpSession:
@@ -62,29 +69,56 @@ async def open_kubernetes(
 ) -> Kubernetes:
     """Clients that the stack closes.
 
-    `CannotStart` when the API server cannot be reached, does not know us or our resource, or lets us list none.
+    `CannotStart` when the API server cannot be reached, does not know us or our resource, or lets us list none. A
+    namespace that is refused alone does not keep the agents of the others waiting.
     """
     credentials = credentials or Credentials()
     configuration = await credentials.load()
     api = await stack.enter_async_context(ApiClient(configuration))
     api.user_agent = OURSELVES
-    await _list_one(api, configuration.host, namespaces)
-    return Kubernetes(api, credentials.home(), credentials, configuration.proxy)
+    refused = await _refused(api, configuration.host, namespaces)
+    return Kubernetes(api, credentials.home(), credentials, configuration.proxy, refused)
 
 
-async def _list_one(api: ApiClient, host: str, namespaces: tuple[str, ...]) -> None:
-    resources, within = CustomObjectsApi(api), REACH_SECONDS
+async def until_one_is_back(kubernetes: Kubernetes) -> str:
+    """Wait until we may list the FleetAgents of a namespace that was refused; its name."""
+    while True:
+        await asyncio.sleep(LOOKS_AGAIN_SECONDS)
+        for namespace in kubernetes.refused:
+            with contextlib.suppress(ApiException, aiohttp.ClientError, TimeoutError, OSError):
+                await _list_one(kubernetes.api, namespace)
+                return namespace
+
+
+async def _refused(api: ApiClient, host: str, namespaces: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of several namespaces that cannot be watched; `CannotStart` if none can."""
+    refused: dict[str, ApiException] = {}
     try:
-        for namespace in namespaces:
-            await resources.list_namespaced_custom_object(
-                GROUP, VERSION, namespace, PLURAL, limit=1, _request_timeout=within
-            )
-        if not namespaces:
-            await resources.list_cluster_custom_object(GROUP, VERSION, PLURAL, limit=1, _request_timeout=within)
+        for namespace in namespaces or (None,):
+            try:
+                await _list_one(api, namespace)
+            except ApiException as error:
+                if namespace is None or error.status != 403 or len(refused) + 1 == len(namespaces):
+                    raise
+                refused[namespace] = error
     except ApiException as error:
         raise CannotStart(f"the Kubernetes API server at {host} cannot be used: {_refusal(error)}") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise CannotStart(f"the Kubernetes API server at {host} cannot be reached: {one_line(error)}") from error
+    for namespace, refusal in refused.items():
+        log.warning("namespace %s is left out until it is there again: %s", namespace, _refusal(refusal))
+    return tuple(refused)
+
+
+async def _list_one(api: ApiClient, namespace: str | None) -> None:
+    """One FleetAgent of this namespace, or of all."""
+    resources, within = CustomObjectsApi(api), REACH_SECONDS
+    if namespace is None:
+        await resources.list_cluster_custom_object(GROUP, VERSION, PLURAL, limit=1, _request_timeout=within)
+    else:
+        await resources.list_namespaced_custom_object(
+            GROUP, VERSION, namespace, PLURAL, limit=1, _request_timeout=within
+        )
 
 
 def _refusal(error: ApiException) -> str:

@@ -8,15 +8,16 @@ import signal
 from collections.abc import AsyncIterator, Awaitable
 
 import kopf
-from kopf._core.engines.peering import Identity
+from kopf._core.engines.peering import Identity  # a type of kopf.operator that kopf 1.45 does not export
+from starlette.applications import Starlette
 
 from fleetagent.adapters.cluster import KubernetesCluster
 from fleetagent.adapters.postgres.engine import open_engine
-from fleetagent.adapters.postgres.migrate import migrate
+from fleetagent.adapters.postgres.migrate import migrate_when_it_answers
 from fleetagent.adapters.postgres.schema import Schema
 from fleetagent.bootstrap.build import Built, build, process_name, utc_now
 from fleetagent.bootstrap.credentials import one_line
-from fleetagent.bootstrap.kubeapi import log_in, open_kubernetes
+from fleetagent.bootstrap.kubeapi import Kubernetes, log_in, open_kubernetes, until_one_is_back
 from fleetagent.bootstrap.peering import check_peering, priority
 from fleetagent.entrypoints import handlers
 from fleetagent.entrypoints.guarded import Crowd
@@ -38,7 +39,6 @@ async def serve(settings: Settings) -> None:
     """Run the operator until SIGTERM or SIGINT. `CannotStart` when the process would have no use."""
     told_to_end = asyncio.Event()
     _on_signal(told_to_end)
-    ready = asyncio.Event()
     name = process_name()
     registry = kopf.OperatorRegistry()
     signs = Signs(
@@ -47,9 +47,9 @@ async def serve(settings: Settings) -> None:
         lifetime_seconds=settings.lease_seconds if settings.peering is not None else None,
     )
     async with contextlib.AsyncExitStack() as stack:
-        built = await _unless(told_to_end, _open(stack, settings, name, registry, signs))
+        built = await _unless(told_to_end, _open(stack, settings, name, registry, signs, told_to_end))
         if built is not None:
-            await _watch(settings, built, name, registry, signs, ready, told_to_end)
+            await _watch(settings, built, name, registry, signs, told_to_end)
 
 
 def _on_signal(told_to_end: asyncio.Event) -> None:
@@ -71,24 +71,53 @@ async def _unless(told_to_end: asyncio.Event, start: Awaitable[Built]) -> Built 
 
 
 async def _open(
-    stack: contextlib.AsyncExitStack, settings: Settings, name: str, registry: kopf.OperatorRegistry, signs: Signs
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    name: str,
+    registry: kopf.OperatorRegistry,
+    signs: Signs,
+    told_to_end: asyncio.Event,
 ) -> Built:
     """Everything that must be there before the first resource is looked at; the stack closes it in reverse."""
     engine = open_engine(settings.database_url.get_secret_value(), settings.database_pool)
     stack.push_async_callback(engine.dispose)
-    await migrate(engine)
+    schema = Schema(settings.database_url.get_secret_value())
+    stack.push_async_callback(schema.close)
+    health = await _listen(stack, "FLEETAGENT_HEALTH_LISTEN", settings.health_listen, health_app(signs, schema.check))
+    await migrate_when_it_answers(engine)
     kubernetes = await open_kubernetes(stack, settings.namespaces)
     log_in(registry, kubernetes, signs.notice)
+    if kubernetes.refused:
+        signs.leave_out(kubernetes.refused)
+        await stack.enter_async_context(_ending_when_one_is_back(kubernetes, told_to_end))
     if settings.peering is not None:
-        await check_peering(kubernetes.api, settings.peering, settings.namespaces)
+        await check_peering(kubernetes.api, settings.peering, tuple(signs.namespaces))
     cluster = KubernetesCluster(kubernetes.api, home=kubernetes.home, instance=name)
     built = build(settings, cluster=cluster, engine=engine, owner=name)
     stack.push_async_callback(built.http.aclose)
     stack.push_async_callback(built.worlds.model_http.aclose)
     await stack.enter_async_context(_events(cluster, signs))
-    await _listeners(stack, settings, built, signs)
+    workers = await _listen(stack, "FLEETAGENT_WORKER_LISTEN", settings.worker_listen, built.workers.app(), Crowd())
+    web = await _listen(stack, "FLEETAGENT_WEB_LISTEN", settings.web_listen, metrics_app(built.metrics.text))
+    log.info("listening: %s", ", ".join((health, workers, web)))
     stack.push_async_callback(built.triggers.close)
     return built
+
+
+@contextlib.asynccontextmanager
+async def _ending_when_one_is_back(kubernetes: Kubernetes, told_to_end: asyncio.Event) -> AsyncIterator[None]:
+    """The next process takes it up: kopf, once it runs, takes up no further namespace."""
+
+    async def wait() -> None:
+        log.warning("namespace %s is there again: ending, to begin anew with it", await until_one_is_back(kubernetes))
+        told_to_end.set()
+
+    task = asyncio.create_task(wait(), name="namespaces that are left out")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 @contextlib.asynccontextmanager
@@ -102,20 +131,13 @@ async def _events(cluster: KubernetesCluster, signs: Signs) -> AsyncIterator[Non
         await asyncio.wait({task})
 
 
-async def _listeners(stack: contextlib.AsyncExitStack, settings: Settings, built: Built, signs: Signs) -> None:
-    schema = Schema(settings.database_url.get_secret_value())
-    stack.push_async_callback(schema.close)
-    health = health_app(signs, schema.check)
-    said = []
-    for app, listen, what, crowd in (
-        (built.workers.app(), settings.worker_listen, "FLEETAGENT_WORKER_LISTEN", Crowd()),
-        (health, settings.health_listen, "FLEETAGENT_HEALTH_LISTEN", None),
-        (metrics_app(built.metrics.text), settings.web_listen, "FLEETAGENT_WEB_LISTEN", None),
-    ):
-        host, port = host_and_port(listen)
-        port = await stack.enter_async_context(listening(app, host, port, what=what, crowd=crowd))
-        said.append(f"{what} {host}:{port}")
-    log.info("listening: %s", ", ".join(said))
+async def _listen(
+    stack: contextlib.AsyncExitStack, what: str, listen: str, app: Starlette, crowd: Crowd | None = None
+) -> str:
+    """Where it is then, to be logged once the process is known to have a use."""
+    host, port = host_and_port(listen)
+    port = await stack.enter_async_context(listening(app, host, port, what=what, crowd=crowd))
+    return f"{what} {host}:{port}"
 
 
 async def _watch(
@@ -124,7 +146,6 @@ async def _watch(
     name: str,
     registry: kopf.OperatorRegistry,
     signs: Signs,
-    ready: asyncio.Event,
     told_to_end: asyncio.Event,
 ) -> None:
     gc.freeze()  # the modules stay for good: going through all of them takes 100 ms, each time amid somebody's run
@@ -140,14 +161,15 @@ async def _watch(
     handlers.set_up(
         given, namespaced=bool(settings.namespaces), peering=peering, silent_seconds=settings.silent_seconds
     )
-    stop = asyncio.Event()
+    signs.begin()
+    ready, stop = asyncio.Event(), asyncio.Event()
     watched = asyncio.create_task(_hand_over_on_signal(ready, told_to_end, stop, built, given))
     operating = asyncio.ensure_future(
         kopf.operator(
             registry=registry,
             settings=given,
             clusterwide=not settings.namespaces,
-            namespaces=settings.namespaces,
+            namespaces=signs.namespaces,
             ready_flag=ready,
             stop_flag=stop,
             memo=object(),

@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -127,6 +128,15 @@ class ControlPlane(Closing):
         except subprocess.CalledProcessError as error:
             raise KubectlError(f"kubectl {' '.join(arguments)}: {error.stderr.strip()}") from error
         return done.stdout
+
+    @contextmanager
+    def without_apiserver(self) -> Iterator[None]:
+        """For the time of a block; afterwards one that keeps no audit log serves the same, at the same port."""
+        self._servers.stop("kube-apiserver")
+        try:
+            yield
+        finally:
+            _start_apiserver(self._servers, self._binaries, self._credentials, self.api.port, audit=False)
 
     def close(self) -> None:
         """End everything and remove the folder; harmless when done twice."""

@@ -79,6 +79,8 @@ class AgentRecord:
     quiet: Quiet | None
     model_failing_since: datetime | None
     session: SessionRecord
+    alerted: frozenset[str]
+    """The codes of alerts that are not over."""
     deleted: bool = False
     """The resource with this uid has been deleted to the end: nothing may run for it any more."""
 
@@ -97,6 +99,8 @@ class Taken:
     """Whether an action waits for a person whose time is over."""
     untold: bool
     """Whether there are alerts that nobody was told of."""
+    last: "RunReport | None"
+    """The newest run."""
 
 
 class Outcome(StrEnum):

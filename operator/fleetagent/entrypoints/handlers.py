@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import kopf
 
-from fleetagent.agent.ending import looks_again_after_s
+from fleetagent.agent.departure import looks_again_after_s
 from fleetagent.agent.triggers import Triggers
 from fleetagent.domain.resource import GROUP, PLURAL, VERSION
 from fleetagent.entrypoints.signs import Signs
@@ -47,7 +47,7 @@ def register(registry: kopf.OperatorRegistry, triggers: Triggers, signs: Signs, 
     @kopf.timer(*FLEETAGENTS, registry=registry, id="beat", interval=beat_seconds, initial_delay=spread)
     async def beat(body: kopf.Body, **_: Any) -> None:
         signs.beat()
-        triggers.look(dict(body))
+        triggers.beat(dict(body))
 
     @kopf.on.resume(*FLEETAGENTS, registry=registry, id="resumed")
     @kopf.on.create(*FLEETAGENTS, registry=registry, id="created")
@@ -118,3 +118,7 @@ def _bound(given: kopf.OperatorSettings, silent_seconds: float) -> None:
     longest = min(LONGEST_BACKOFF_S, silent_seconds / 10)
     rising = [s for s in (0.5, 1.0, 2.0, 4.0) if s < longest]
     given.networking.error_backoffs = (*rising, *[longest] * math.ceil(silent_seconds / 3 / longest))
+    given.queueing.error_delays = (
+        *rising,
+        longest,
+    )  # else, of a resource whose patches fail, nothing is heard for 610 s

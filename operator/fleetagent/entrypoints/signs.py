@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import aiohttp
 
@@ -47,6 +48,8 @@ class Watch(Source):
     asked_at: float = 0.0
     streamed_at: float = 0.0
     opened: aiohttp.ClientResponse | None = None
+    refused: set[str] = field(default_factory=set)
+    """Which of its resources could not be patched: kopf gives up after minutes, and forgets why it wanted to."""
 
     def is_open(self, now: float) -> bool:
         """Whether changes reach us, or will in a moment."""
@@ -68,6 +71,7 @@ class Signs:
     stands_by: Callable[[], bool] = lambda: False
     """Another replica goes first: then nothing is watched, and nothing beats."""
     clock: Callable[[], float] = time.monotonic
+    _begun: bool = field(init=False, default=False)
     _watches: dict[str, Watch] = field(init=False)
     _keep_alives: dict[str, Source] = field(init=False, default_factory=dict)
     _beats: Source = field(init=False)
@@ -75,7 +79,7 @@ class Signs:
     _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        """From now on silence counts."""
+        """Nothing is heard yet, and before `begin` nothing need be."""
         now = self.clock()
         self._beats = Source("the beat of FleetAgents", now)
         paths = {f"{_COLLECTIONS}/namespaces/{name}/{PLURAL}": f"of namespace {name}" for name in self.namespaces}
@@ -83,6 +87,18 @@ class Signs:
         self._watches = {path: Watch(f"the watch {what}", now) for path, what in (paths or every).items()}
         if self.lifetime_seconds is not None:
             self._keep_alives = {_NOT_SENT: Source("the keep-alive of the peering", now, "it was not sent yet")}
+
+    def leave_out(self, refused: Sequence[str]) -> None:
+        """These namespaces cannot be watched for now."""
+        for name in refused:
+            del self._watches[f"{_COLLECTIONS}/namespaces/{name}/{PLURAL}"]
+        self.namespaces = tuple(name for name in self.namespaces if name not in refused)
+
+    def begin(self) -> None:
+        """From now on silence counts: before, the process may wait for its database as long as that is away."""
+        self._begun = True
+        for source in (*self._watches.values(), *self._keep_alives.values(), self._beats):
+            source.heard_at = self.clock()
 
     def rely_on(self, task: asyncio.Task[None]) -> None:
         """A task of ours that must not end before the process."""
@@ -105,6 +121,8 @@ class Signs:
         path = request.url.path
         if watch := self._watches.get(path[max(path.find(_COLLECTIONS), 0) :]):
             return await self._watched(watch, request, handler)
+        if request.method == "PATCH" and (watch := self._watch_of_one(path)):
+            return await self._patched(watch, request, handler)
         if request.method == "PATCH" and any(part in path for part in _PEERINGS):
             first = self._keep_alives.pop(_NOT_SENT, None)
             source = self._keep_alives.setdefault(path, first or Source(f"the keep-alive in {path}", self.clock()))
@@ -118,9 +136,28 @@ class Signs:
         streams = request.url.query.get("watch") == "true"
         if streams and watch.opened is not None:
             await asyncio.sleep(watch.streamed_at + NEXT_WATCH_SECONDS - self.clock())
+        if streams and watch.refused:
+            # Without it the server begins with every resource there is, and kopf does what it had to give up.
+            request.url = request.url.without_query_params("resourceVersion")
         response = await self._answer(watch, request, handler)
         if streams and response.ok:
             watch.opened, watch.streamed_at = response, self.clock()
+            watch.refused.clear()
+        return response
+
+    def _watch_of_one(self, path: str) -> Watch | None:
+        """That by which we hear of the resource with this path."""
+        collection = path[max(path.find(_COLLECTIONS), 0) :].partition(f"/{PLURAL}/")[0] + f"/{PLURAL}"
+        every = f"{_COLLECTIONS}/{PLURAL}" if _COLLECTIONS in path else ""
+        return self._watches.get(collection) or self._watches.get(every)
+
+    async def _patched(
+        self, watch: Watch, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        watch.refused.add(request.url.path)
+        response = await handler(request)
+        if response.ok or response.status == HTTPStatus.NOT_FOUND:
+            watch.refused.discard(request.url.path)
         return response
 
     async def _answer(
@@ -142,6 +179,8 @@ class Signs:
 
     def silence(self) -> list[str]:
         """What was not heard for too long: a process that is deaf for one of these must be replaced."""
+        if not self._begun:
+            return []
         now = self.clock()
         sources = [*self._keep_alives.values(), *self._at_work(now)]
         ended = [f"the task {task.get_name()} has ended" for task in self._tasks if task.done()]

@@ -19,7 +19,7 @@ class Turns(ResourceMemories):
 
     kopf pauses without a word to those who run in it. But it ends the timers of all that it remembers when a pause
     begins, and once a second while one goes on, for the sake of resources that are still on their way to it. Each time
-    it asks here which there are, and nobody else does, except its end.
+    it asks here which there are, and nobody else does, except its end. (kopf 1.45: `daemons.daemon_killer`.)
     """
 
     def __init__(self, let_go: Callable[[], Awaitable[None]], steady: Steady = time.monotonic) -> None:
@@ -46,6 +46,7 @@ def insights() -> Insights:
     """What kopf looks for in the cluster, without the kinds that its peering had years ago.
 
     Where these are still defined kopf would want to be alone there too, in an object that nobody makes, and wait.
+    (kopf 1.45: `peering.guess_selectors` names the kinds of both groups.)
     """
     found = Insights()
     found.backbone.selectors = [s for s in found.backbone.selectors if s.group != FORMER_GROUP]

@@ -13,8 +13,8 @@ from fleetagent.adapters.postgres.worker_tokens import token_hash
 from fleetagent.agent.approvals import take_up
 from fleetagent.agent.desk import Desk, Secret, Services
 from fleetagent.agent.effects import Effects
-from fleetagent.agent.lifecycle import Lifecycle
-from fleetagent.agent.observe import Observe
+from fleetagent.agent.lifecycle import CREDIT_LOW, FLEET_UNKNOWN, PRICE_RISE, Lifecycle
+from fleetagent.agent.observe import OVER_BUDGET, Observe
 from fleetagent.agent.subject import label_prefix
 from fleetagent.agent.toolbox import Toolbox
 from fleetagent.agent.tools import TOOLS
@@ -34,6 +34,8 @@ from support.hostile.stock import START, Clock, Machine
 from support.manifests import a_fleet_agent, merged
 
 NAMES = ("porep", "porep-2")
+WHATEVER_STANDS = frozenset({FLEET_UNKNOWN, CREDIT_LOW, PRICE_RISE, OVER_BUDGET})
+"""A process that has begun anew does not know better."""
 LATEST_LOOKS, MOST_LOOKS = 12, 40
 """Two minutes apart: by then even a late machine has appeared, and by then all must be settled."""
 TOOLBOX = Toolbox(TOOLS)
@@ -78,7 +80,7 @@ class World:
             "account_id": "7",
             "calibration": {},
         }
-        more = rest | {"quiet": None, "model_failing_since": None, "session": session}
+        more = rest | {"quiet": None, "model_failing_since": None, "session": session, "alerted": WHATEVER_STANDS}
         record = AgentRecord(id=number, key=key, uid=f"uid-{number}", last_run_id=0, **more)
         agent = a_fleet_agent(name=name)
         client = Client(name, label_prefix("test", key), agent.spec)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import httpx
-
+from support.replicas import says_that_it_works
 from support.soak.plan import Blow, Planned
 from support.stage import Stage, free_port
 
@@ -58,12 +57,8 @@ class Life:
 
     @property
     def active(self) -> bool:
-        """Whether it is the one whose turn it is, as it tells Prometheus."""
-        try:
-            text = httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=5).text
-        except httpx.HTTPError:
-            return False
-        return "fleetagent_active 1.0" in text
+        """Whether it is the one whose turn it is."""
+        return says_that_it_works(self.web_port)
 
     def sample(self) -> None:
         """Note what it takes now; a process that has just ended is left as it was."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from support.stage import Stage
+from support.steering import patch_quickly, request_quickly
 
 BETWEEN_S = 1.0
 TARGETS = (20, 60, 120)
@@ -45,17 +46,11 @@ class Restless:
             name = chance.choice(self.names)
             self.changes += 1
             if chance.random() < 0.5:
-                patch(self.stage, name, {"spec": {"target": {"proofsPerHour": chance.choice(TARGETS)}}})
+                patch_quickly(self.stage, {"spec": {"target": {"proofsPerHour": chance.choice(TARGETS)}}}, name)
             else:
                 value = f"request {self.changes}"
-                patch(self.stage, name, {"metadata": {"annotations": {"fleetagent.dev/requested-at": value}}})
+                request_quickly(self.stage, value, name)
                 self.asked[name] = value
-
-
-def patch(stage: Stage, name: str, body: dict[str, object]) -> None:
-    """Merge-patch one resource."""
-    path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{stage.namespace}/fleetagents/{name}"
-    stage.cluster.api.call("PATCH", path, body)
 
 
 def _handled(resource: dict[str, object]) -> object:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from support.cluster import eventually
 from support.manifests import Json, merged
 from support.replicas import with_peering
 from support.servers import in_a_thread
@@ -20,15 +21,9 @@ from support.soak.plan import Plan
 from support.soak.replicas import Replicas, Struck
 from support.soak.restless import Restless
 from support.soak.service import Service
-from support.stage import Stage
+from support.stage import AS_INSTALLED, Stage
 
-PACE = {
-    "beat_seconds": "10",
-    "look_seconds": "30",
-    "lease_seconds": "15",
-    "settling_seconds": "20",
-    "confirm_gone_seconds": "5",
-}
+PACE = AS_INSTALLED | {"settling_seconds": "20", "confirm_gone_seconds": "5"}
 """The operator's own pace, but for how soon it is sure of a machine: else a soak would end with minutes of waiting."""
 
 LAUNCHES_PER_RUN = 4
@@ -53,7 +48,7 @@ class Soak:
         return self.found.broken(self.plan, LAUNCHES_PER_RUN)
 
     def write(self, path: Path) -> None:
-        """The figures as JSON, for the bench page."""
+        """The figures as JSON."""
         path.write_text(json.dumps(self.found.figures(), indent=1, default=str) + "\n", encoding="utf-8")
 
 
@@ -65,7 +60,7 @@ def soak(stage: Stage, plan: Plan, *, say: Callable[[str], None], **settings: st
     blows: list[Struck] = []
     with _service(stage, replicas), replicas.kept():
         _apply(stage, plan, names)
-        wait_until(lambda: _settled(stage, plan), f"{plan.agents + plan.restless} agents have had a run", 300)
+        _wait_until(lambda: _settled(stage, plan), f"{plan.agents + plan.restless} agents have had a run", 300)
         began, cpu_s = time.monotonic(), replicas.cpu_s()
         with people.at_work():
             for planned in plan.drawn():
@@ -75,7 +70,7 @@ def soak(stage: Stage, plan: Plan, *, say: Callable[[str], None], **settings: st
             _pass(stage, began, plan.lasts_s, say)
         until, lasted = datetime.now(UTC), time.monotonic() - began  # noqa: TID251  # what was planned until now counts
         cores = (replicas.cpu_s() - cpu_s) / lasted
-        wait_until(lambda: not people.unserved(), "the last request of each agent is served", 60)
+        _wait_until(lambda: not people.unserved(), "the last request of each agent is served", 60)
         stage.wait_for_books(within_s=90)
         time.sleep(plan.interval_s)  # whatever was planned until the end may be served an interval later
     found = read(
@@ -92,13 +87,9 @@ def soak(stage: Stage, plan: Plan, *, say: Callable[[str], None], **settings: st
     return Soak(plan, found)
 
 
-def wait_until(true: Callable[[], bool], what: str, within_s: float) -> None:
-    """Wait for a state, whichever replica lives."""
-    deadline = time.monotonic() + within_s
-    while not true():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s:g} s: {what}")
-        time.sleep(0.5)
+def _wait_until(true: Callable[[], bool], what: str, within_s: float) -> None:
+    """Whichever replica lives, and without asking more than it takes: a look goes through all agents."""
+    eventually(true, what, within_s=within_s, every_s=0.5)
 
 
 @contextmanager
@@ -117,7 +108,7 @@ def _apply(stage: Stage, plan: Plan, restless: tuple[str, ...]) -> None:
     renting = [n for n in range(plan.agents) if n % ONE_IN == 0]
     for machines, number in enumerate(renting, 1):
         _apply_together(stage, [_agent(stage, f"steady-{number:03}", merged(RENTING, schedule))])
-        wait_until(lambda machines=machines: _rented(stage) >= machines, f"{machines} machines are rented", 60)  # type: ignore[misc]
+        _wait_until(lambda machines=machines: _rented(stage) >= machines, f"{machines} machines are rented", 60)  # type: ignore[misc]
     rest = [_agent(stage, f"steady-{n:03}", merged(STEADY, schedule)) for n in range(plan.agents) if n not in renting]
     rest += [_agent(stage, name, RESTLESS) for name in restless]
     for first in range(0, len(rest), 10):

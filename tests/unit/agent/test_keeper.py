@@ -84,15 +84,19 @@ async def test_a_lost_lease_is_an_error_and_no_cancellation() -> None:
 class Nothing:
     """Nothing waits for anybody, and nothing is left of who is gone."""
 
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
     async def waiting(self) -> frozenset[Any]:
         return frozenset()
 
-    async def gone(self, _: Mapping[str, Any]) -> None:
-        return None
+    async def gone(self, body: Mapping[str, Any]) -> None:
+        self.ended.append(body["metadata"]["uid"])
 
 
 async def test_the_end_of_a_namesake_leaves_the_resource_alone_that_is_kept_now() -> None:
-    triggers = Triggers(keeping(agents=Nothing(), listen_every=timedelta(hours=1)), Nothing())  # type: ignore[arg-type]
+    nothing = Nothing()
+    triggers = Triggers(keeping(agents=nothing, listen_every=timedelta(hours=1)), nothing)  # type: ignore[arg-type]
     idle = triggers._keepers[AgentKey("fleet", "porep")] = Idle(AgentKey("fleet", "porep"), keeping())
     triggers.look(BODY)
 
@@ -100,6 +104,7 @@ async def test_the_end_of_a_namesake_leaves_the_resource_alone_that_is_kept_now(
     assert list(triggers._keepers.values()) == [idle]
     await triggers.gone(BODY)
     assert not triggers._keepers
+    assert nothing.ended == ["one"], "the one that nobody had looked at must not be made known now"
     await triggers.close()
 
 

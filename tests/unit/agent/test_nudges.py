@@ -89,6 +89,26 @@ async def test_a_status_that_somebody_else_wrote_wakes_the_keeper_until_it_is_me
     assert keeper.passes == 3
 
 
+class Planned(Counted):
+    """Something is due an hour after each pass."""
+
+    async def _try(self) -> datetime | None:
+        await super()._try()
+        return self._k.now() + timedelta(hours=1)
+
+
+async def test_a_clock_that_jumps_over_the_end_of_a_rest_wakes_the_keeper_at_the_next_beat() -> None:
+    clock = [NOON]
+    kept = Planned(KEY, SimpleNamespace(look_every=timedelta(hours=1), now=lambda: clock[-1]))  # type: ignore[arg-type]
+    for hours, passes in ((0, 1), (0.9, 1), (1.1, 2), (2, 2), (2.2, 3)):
+        clock.append(NOON + timedelta(hours=hours))
+        kept.look(BODY)
+        await passed()
+        assert kept.passes == passes
+
+    await kept.stop()
+
+
 class Database:
     """What waits, as each question finds it; it cannot be reached where it is an error."""
 
@@ -119,6 +139,20 @@ async def test_an_agent_hears_once_of_each_thing_that_others_persisted() -> None
     await triggers.close()
 
     assert len(nudges) == 1 + 2, "of the resource itself, and of each trigger"
+
+
+async def test_the_beat_of_a_resource_whose_name_another_one_has_is_not_listened_to() -> None:
+    triggers = Triggers(keeping(), None)  # type: ignore[arg-type]
+    keeper = triggers._keepers[KEY] = Counted(KEY, keeping())
+    successor = merged(BODY, {"metadata": {"uid": "two"}})
+    keeper.look(successor)
+    await passed()
+
+    triggers.beat(BODY)
+    await passed()
+
+    assert (keeper.uid, keeper.passes) == ("two", 1)
+    await triggers.close()
 
 
 async def test_a_first_look_that_takes_long_holds_up_nobody_else() -> None:

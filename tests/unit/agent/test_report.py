@@ -1,8 +1,9 @@
 """The status is written when something in it changed, and only then; what an old definition drops is said."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.report import Known, Report
 from fleetagent.agent.subject import Subject
 from fleetagent.agent.written import Written
+from fleetagent.domain.account import Runway
+from fleetagent.domain.demand import Demand
 from fleetagent.domain.resource import pruned
 from fleetagent.domain.status import Finding
 from fleetagent.errors import TryLater
@@ -29,11 +32,14 @@ class OldCluster(QuietCluster):
     shown: Json = field(default_factory=dict)
     writes: int = 0
     is_down: bool = False
+    is_gone: bool = False
 
     async def patch_status(self, namespace: str, name: str, status: Mapping[str, Any]) -> Mapping[str, Any] | None:
         del namespace, name
         if self.is_down:
             raise TryLater("the API server does not answer")
+        if self.is_gone:
+            return None
         self.writes += 1
         kept = {k: v for k, v in merged(self.stored, status).items() if k not in self.drops and v is not None}
         self.stored = kept
@@ -58,12 +64,12 @@ class Desk:
         self.known = Known(seen=an_observation(an_instance()))
         self.looks = 0
 
-    async def look(self) -> int:
-        """Eight seconds later a look at the same world; how many writes it made."""
+    async def look(self, **changes: Any) -> int:
+        """Eight seconds later a look at the same world, but for these changes; how many writes it made."""
         self.looks += 1
         now, before = NOW + timedelta(seconds=8 * self.looks), self.cluster.writes
         agent = a_fleet_agent(status=self.cluster.shown)
-        self.known.seen = an_observation(an_instance(), at=now)
+        self.known.seen = replace(an_observation(an_instance(), at=now), **changes)
         subject = Subject(agent, Memory().record(), "fa/test/")
         await self.report(subject, self.known, last=None, wakes=(), next_run_at=None, now=now)
         return self.cluster.writes - before
@@ -201,3 +207,33 @@ async def test_a_complaint_is_written_once_and_again_when_somebody_wiped_it() ->
 )
 def test_what_did_not_come_back_is_named(written: Json, came_back: Json, missing: tuple[str, ...]) -> None:
     assert pruned(written, came_back) == missing
+
+
+async def test_a_resource_that_went_without_a_word_is_missed_until_it_is_there_again() -> None:
+    desk = Desk()
+    meta = a_fleet_agent().metadata
+    await desk.look()
+    assert not desk.known.gone
+
+    desk.cluster.is_gone = True
+    await desk.complain()
+    assert desk.known.gone
+    assert not await desk.report.finds(meta, desk.known)
+
+    desk.cluster.is_gone = False
+    assert await desk.report.finds(meta, desk.known)
+    assert not desk.known.gone
+
+
+async def test_a_bill_a_credit_and_a_queue_that_move_with_every_look_are_no_change_by_themselves() -> None:
+    desk = Desk()
+    wrote = []
+    for step in range(8):
+        bill, credit = Decimal("3.00") + Decimal(step) / 50, Runway(Decimal(100 - step), Decimal("2.70"))
+        wrote.append(await desk.look(usd_spent_today=bill, runway=credit, demand=Demand(active=True, queued=step)))
+        desk.cluster.show()
+    assert wrote == [1, 0, 0, 0, 0, 0, 0, 0]
+
+    assert await desk.look(usd_spent_today=Decimal(5), demand=Demand(active=False, queued=0)) == 1
+    said = {c["type"]: c["message"] for c in desk.cluster.stored["conditions"]}
+    assert "5.00 USD today" in said["WithinBudget"]

@@ -66,7 +66,7 @@ def test_every_half_hour_is_every_half_hour_whatever_the_clocks_do(zone: str, af
     assert {b - a for a, b in pairwise(found)} == {timedelta(minutes=30)}
 
 
-def test_a_quarter_past_two_comes_once_where_only_half_an_hour_is_repeated() -> None:
+def test_a_quarter_to_two_comes_once_where_only_half_an_hour_is_repeated() -> None:
     assert moments("45 1 * * *", "Australia/Lord_Howe", "2027-04-03T12:00", 2) == [
         "2027-04-03T14:45",
         "2027-04-04T15:15",

@@ -1,15 +1,16 @@
 """Agents' rows with their sessions, and what waits for them: the statements, and our words for what they give."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from fleetagent.adapters.postgres.tables import TIME, agents, messages, sessions
+from fleetagent.adapters.postgres.tables import TIME, agents, alerts, messages, sessions
 from fleetagent.domain.conversation.counts import counts_in
 from fleetagent.domain.conversation.messages import Kind, Left
 from fleetagent.domain.conversation.window import Calibration
-from fleetagent.domain.records import AgentKey, AgentRecord, Quiet, SessionRecord
+from fleetagent.domain.records import AgentKey, AgentRecord, Quiet, RunReport, SessionRecord
 
 NAMED = (
     agents.c.cluster == sa.bindparam("in_cluster"),
@@ -33,6 +34,8 @@ def _row_query() -> sa.Select[Any]:
         )
         .scalar_subquery()
     )
+    standing = alerts.c.agent_id == agents.c.id, alerts.c.state != "resolved"
+    alerted = sa.select(sa.func.array_agg(alerts.c.code)).where(*standing).scalar_subquery()
     return (
         sa.select(
             agents,
@@ -48,6 +51,7 @@ def _row_query() -> sa.Select[Any]:
             sessions.c.counts,
             in_prompt.label("in_prompt"),
             dropped.label("feedback_dropped"),
+            alerted.label("alerted"),
         )
         .join(sessions, sessions.c.id == agents.c.session_id, isouter=True)
         .where(*NAMED)
@@ -71,7 +75,11 @@ UNDER_THE_LEASE = sa.text("""
         EXISTS (SELECT 1 FROM runs WHERE agent_id = :agent AND state = 'running') AS left_running,
         EXISTS (SELECT 1 FROM actions WHERE agent_id = :agent AND expires_at IS NOT NULL AND told_by_run IS NULL
                 AND state = 'waiting' AND expires_at <= :now) AS waited_too_long,
-        EXISTS (SELECT 1 FROM alerts WHERE agent_id = :agent AND told_at IS NULL) AS untold
+        EXISTS (SELECT 1 FROM alerts WHERE agent_id = :agent AND told_at IS NULL) AS untold,
+        (SELECT array_agg(code) FROM alerts WHERE agent_id = :agent AND state <> 'resolved') AS alerted,
+        (SELECT to_jsonb(newest) FROM (
+            SELECT run_id, triggers, started_at, finished_at, outcome, summary, error, reason
+            FROM runs WHERE agent_id = :agent ORDER BY run_id DESC LIMIT 1) AS newest) AS last_run
     FROM sessions AS s WHERE s.id = :session
 """).bindparams(
     *(sa.bindparam(name, type_=sa.BigInteger) for name in ("agent", "session")), sa.bindparam("now", type_=TIME)
@@ -125,4 +133,21 @@ def record_of(key: AgentKey, row: sa.Row[Any], its_session: sa.Row[Any]) -> Agen
             messages_in_prompt=its_session.in_prompt,
             feedback_dropped=its_session.feedback_dropped,
         ),
+        alerted=frozenset(its_session.alerted or ()),
+    )
+
+
+def report_in(row: Mapping[str, Any] | None) -> RunReport | None:
+    """A run as the database makes JSON of it."""
+    if row is None:
+        return None
+    return RunReport(
+        run_id=row["run_id"],
+        triggers=tuple(row["triggers"]),
+        started_at=datetime.fromisoformat(row["started_at"]),
+        finished_at=datetime.fromisoformat(row["finished_at"]) if row["finished_at"] else None,
+        outcome=row["outcome"],
+        summary=row["summary"],
+        error=row["error"],
+        reason=row["reason"],
     )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.agent_rows import NAMED, ROW, UNDER_THE_LEASE, WAITING, record_of
+from fleetagent.adapters.postgres.agent_rows import NAMED, ROW, UNDER_THE_LEASE, WAITING, record_of, report_in
 from fleetagent.adapters.postgres.database import HELD, NOW, Database, is_our_schema
 from fleetagent.adapters.postgres.tables import agents, messages, runs, sessions
 from fleetagent.adapters.postgres.waiting import close_interrupted, forget_waiting, pending_in, wakes_in
@@ -28,6 +28,12 @@ _SCHEDULED = sa.select(HELD.c.epoch).add_cte(
         spec_hash=sa.bindparam("hashed", type_=sa.Text),
     )
     .cte("scheduled")
+)
+
+_RELEASED = (
+    sa.update(agents)
+    .where(agents.c.id == sa.bindparam("agent"), agents.c.lease_token == sa.bindparam("token"))
+    .values(lease_until=None, lease_owner=None)
 )
 
 
@@ -126,17 +132,22 @@ class PostgresAgents:
         self, key: AgentKey, uid: str, *, floor: int, handled: Mapping[str, str], now: datetime
     ) -> Taken | None:
         """See `ports.Agents.take`."""
-        its = {"in_cluster": self._cluster, "in_namespace": key.namespace, "named": key.name, "its_uid": uid}
-        row = await self._taken({**its, "floor": floor})
-        if row is None:  # as a rule it is known, and free
+        taken = await self._taken(key, uid, floor, now)
+        if taken is None:  # as a rule it is known, and free
             record = await self.meet(key, uid, floor=floor, handled=handled)
             if record.deleted:
                 raise LeaseLost("the resource has been deleted to its end")
-            row = await self._taken({**its, "floor": floor})
-        if row is None:
-            return None
-        given = {"agent": row.id, "session": row.session_id, "now": now}
-        async with self._database.statements() as connection:  # by itself: it sees what stood when the lease was taken
+            taken = await self._taken(key, uid, floor, now)
+        return taken
+
+    async def _taken(self, key: AgentKey, uid: str, floor: int, now: datetime) -> Taken | None:
+        its = {"in_cluster": self._cluster, "in_namespace": key.namespace, "named": key.name, "its_uid": uid}
+        async with self._database.statements() as connection:
+            row = (await connection.execute(self._take, {**its, "floor": floor})).one_or_none()
+            if row is None:
+                return None
+            given = {"agent": row.id, "session": row.session_id, "now": now}
+            # By itself: it sees what stood when the lease was taken.
             found = (await connection.execute(UNDER_THE_LEASE, given)).one()
         return Taken(
             Lease(row.id, row.lease_token),
@@ -146,12 +157,8 @@ class PostgresAgents:
             left_running=found.left_running,
             waited_too_long=found.waited_too_long,
             untold=found.untold,
+            last=report_in(found.last_run),
         )
-
-    async def _taken(self, its: Mapping[str, Any]) -> sa.Row[Any] | None:
-        async with self._database.statements() as connection:
-            row: sa.Row[Any] | None = (await connection.execute(self._take, its)).one_or_none()
-        return row
 
     async def waiting(self) -> frozenset[tuple[AgentKey, str]]:
         """See `ports.Agents.waiting`."""
@@ -176,11 +183,7 @@ class PostgresAgents:
     async def release(self, lease: Lease) -> None:
         """See `ports.Agents.release`."""
         async with self._database.statements() as connection:
-            await connection.execute(
-                sa.update(agents)
-                .where(agents.c.id == lease.agent_id, agents.c.lease_token == lease.token)
-                .values(lease_until=None, lease_owner=None)
-            )
+            await connection.execute(_RELEASED, {"agent": lease.agent_id, "token": lease.token})
 
     async def check(self, lease: Lease) -> None:
         """See `ports.Agents.check`."""

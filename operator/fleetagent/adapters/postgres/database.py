@@ -21,6 +21,10 @@ NOW = sa.func.clock_timestamp()
 LONGEST_SECONDS = 20
 """A server that takes connections and does not answer would keep us waiting for ever, in silence."""
 
+_BOUNDED = sa.func.set_config("idle_in_transaction_session_timeout", f"{LONGEST_SECONDS + 5}s", True)
+_BOUND = sa.select(_BOUNDED)
+"""Ends a transaction whose process has vanished without a word: the server would hold its locks for hours."""
+
 SCHEMA_SEEN_SECONDS = 5.0
 """How long a schema that was right is taken to be so. Leases see a new one at once: `take_lease` asks by itself."""
 
@@ -47,10 +51,15 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """One transaction on a pooled connection; `TryLater` when the database is not there, or takes too long."""
-        with _translated():
-            async with asyncio.timeout(self._longest_seconds), self._engine.begin() as connection:
-                await self._see_schema(connection)
-                yield connection
+        async with self._begun() as connection:
+            await connection.execute(_BOUND)
+            yield connection
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[AsyncConnection]:
+        async with self._in_time(), self._engine.begin() as connection:
+            await self._see_schema(connection)
+            yield connection
 
     @asynccontextmanager
     async def statements(self) -> AsyncIterator[AsyncConnection]:
@@ -58,16 +67,33 @@ class Database:
 
         It spares the round trips of BEGIN and COMMIT, which cost more than most statements.
         """
-        with _translated():
-            async with asyncio.timeout(self._longest_seconds), self._alone.connect() as connection:
-                await self._see_schema(connection)
-                yield connection
+        async with self._in_time(), self._alone.connect() as connection:
+            await self._see_schema(connection)
+            yield connection
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Where one connection was silent for too long, those at rest may be dead too: each would cost that again."""
+        try:
+            with _translated():
+                async with asyncio.timeout(self._longest_seconds):
+                    yield
+        except TryLater as error:
+            if isinstance(error.__cause__, TimeoutError):
+                await self._engine.dispose()
+            raise
 
     async def _see_schema(self, connection: AsyncConnection) -> None:
         """A newer version may migrate while this one is still running: from then on it must write nothing."""
         if time.monotonic() < self._schema_is_right_until:
             return
-        if (found := await connection.scalar(sa.select(_VERSION))) != head():
+        try:
+            found = await connection.scalar(sa.select(_VERSION))
+        except sa.exc.ProgrammingError as error:  # emptied, or restored from nothing: no row is to blame
+            raise TryLater(
+                f"the database has no schema of ours ({reason_of(error)}): restart this version, which makes it"
+            ) from error
+        if found != head():
             raise TryLater(
                 f"the database has schema {found}, and this version works with {head()}: it writes nothing; run the "
                 "version that the schema belongs to, or restart this one, which brings an older schema up to date"
@@ -77,14 +103,14 @@ class Database:
     @asynccontextmanager
     async def owned(self, lease: Lease) -> AsyncIterator[AsyncConnection]:
         """A transaction that holds the agent's row while the lease is ours; `LeaseLost` otherwise."""
-        async with self.transaction() as connection:
+        async with self._begun() as connection:
             await _fence(connection, lease, None)
             yield connection
 
     @asynccontextmanager
     async def in_session(self, run: Run) -> AsyncIterator[AsyncConnection]:
         """As `owned`, and the session that the run belongs to is still the current one."""
-        async with self.transaction() as connection:
+        async with self._begun() as connection:
             await _fence(connection, run.lease, run.epoch)
             yield connection
 
@@ -132,6 +158,7 @@ _HELD = (
     )
     .with_for_update(key_share=True)
 )
+_FENCE = _HELD.add_columns(_BOUNDED)
 HELD = _HELD.cte("held")
 """The agent's row, locked, while the lease is held: no row otherwise."""
 
@@ -144,7 +171,7 @@ def fenced(then: str) -> sa.TextClause:
 
 
 async def _fence(connection: AsyncConnection, lease: Lease, epoch: int | None) -> None:
-    _see(await connection.scalar(_HELD, {"agent": lease.agent_id, "token": lease.token}), epoch)
+    _see(await connection.scalar(_FENCE, {"agent": lease.agent_id, "token": lease.token}), epoch)
 
 
 def _see(now_epoch: int | None, epoch: int | None) -> None:

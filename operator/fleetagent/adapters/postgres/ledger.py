@@ -33,6 +33,13 @@ from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.settle import Change, Doomed
 from fleetagent.errors import Denied
 
+_LIVING = (
+    sa.select(*INSTANCE)
+    .where(instances.c.agent_id == sa.bindparam("agent"), instances.c.phase.not_in(ENDED))
+    .order_by(instances.c.id)
+)
+_SAMPLE = insert(samples).on_conflict_do_nothing()
+
 SETTLED_TOGETHER = 50
 """Machines in one transaction: that of a whole lost fleet would pass the time limit, and so would each later try."""
 
@@ -42,9 +49,8 @@ class PostgresLedger(PostgresApprovals):
 
     async def instances(self, agent_id: int) -> tuple[Instance, ...]:
         """See `ports.Ledger.instances`."""
-        query = sa.select(*INSTANCE).where(instances.c.agent_id == agent_id, instances.c.phase.not_in(ENDED))
         async with self._database.statements() as connection:
-            rows = (await connection.execute(query.order_by(instances.c.id))).all()
+            rows = (await connection.execute(_LIVING, {"agent": agent_id})).all()
         return tuple(instance_of(r) for r in rows)
 
     async def pulse(self, agent_id: int, run_id: int, now: datetime) -> Pulse:
@@ -248,8 +254,7 @@ class PostgresLedger(PostgresApprovals):
     async def sample(self, agent_id: int, at: datetime, figures: Mapping[str, Any]) -> None:
         """See `ports.Ledger.sample`."""
         async with self._database.statements() as connection:
-            point = insert(samples).values(agent_id=agent_id, at=at, **figures)
-            await connection.execute(point.on_conflict_do_nothing())
+            await connection.execute(_SAMPLE, {"agent_id": agent_id, "at": at, **figures})
 
 
 def _portions(

@@ -1,6 +1,7 @@
 """Brings a database to this version's schema, once, whoever else tries at the same time."""
 
 import asyncio
+import logging
 from functools import cache
 from pathlib import Path
 
@@ -14,10 +15,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleetagent.adapters.postgres.engine import open_engine, reason_of
 from fleetagent.adapters.postgres.tables import agents
-from fleetagent.errors import CannotStart
+from fleetagent.errors import CannotStart, TryLater
+
+log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent / "migrations"
 LOCK = 7_305_126_482  # any number that nobody else's migrations use
+TRY_AGAIN_SECONDS = 5.0
+SAY_AGAIN_AFTER = 12
+A_MISTAKE = ("authentication failed", "does not exist", "no pg_hba.conf entry")
+"""What a server says that waiting will not mend. The driver has no code for a connection that was refused."""
 
 
 def migrate_to_head(database_url: str) -> str:
@@ -25,17 +32,34 @@ def migrate_to_head(database_url: str) -> str:
     return migrate_to(database_url, head())
 
 
-def migrate_to(database_url: str, revision: str) -> str:
-    """To this revision, be it newer or older than what the database has."""
+def migrate_to(database_url: str, revision: str, *, wait: bool = False) -> str:
+    """To this revision, be it newer or older than what the database has; if asked, once the database answers."""
 
     async def work() -> str:
         engine = open_engine(database_url, pool_size=1)
         try:
+            if wait:
+                return await migrate_when_it_answers(engine, revision)
             return await migrate(engine, revision)
+        except TryLater as error:
+            raise CannotStart(str(error)) from error
         finally:
             await engine.dispose()
 
     return asyncio.run(work())
+
+
+async def migrate_when_it_answers(engine: AsyncEngine, revision: str | None = None) -> str:
+    """As `migrate`, again and again while the database is away: to end each time would be a restart loop."""
+    tried, said = 0, ""
+    while True:
+        try:
+            return await migrate(engine, revision)
+        except TryLater as error:
+            if str(error) != said or tried % SAY_AGAIN_AFTER == 0:
+                log.warning("%s; tried again every %d s", error, TRY_AGAIN_SECONDS)
+            tried, said = tried + 1, str(error)
+        await asyncio.sleep(TRY_AGAIN_SECONDS)
 
 
 async def migrate(engine: AsyncEngine, revision: str | None = None) -> str:
@@ -43,7 +67,7 @@ async def migrate(engine: AsyncEngine, revision: str | None = None) -> str:
 
     Several replicas may call this at once: one works, the others wait and find nothing to do. A schema that is newer
     than this version is refused with `CannotStart`, and nothing is written. A process at work on another schema loses
-    its leases, and cannot take them again.
+    its leases, and cannot take them again. `TryLater` while the database is away.
     """
     target = revision or head()
     if target not in _revisions():
@@ -59,7 +83,8 @@ async def migrate(engine: AsyncEngine, revision: str | None = None) -> str:
             f"with `fleetagent migrate --to {head()}`"
         ) from error
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError, OSError) as error:
-        raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database cannot be used: {reason_of(error)}") from error
+        sentence = f"FLEETAGENT_DATABASE_URL: the database cannot be used: {reason_of(error)}"
+        raise (CannotStart if any(words in sentence for words in A_MISTAKE) else TryLater)(sentence) from error
     except sa.exc.DBAPIError as error:
         raise CannotStart(f"FLEETAGENT_DATABASE_URL: the database refused the migration: {reason_of(error)}") from error
     return target

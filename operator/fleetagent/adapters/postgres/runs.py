@@ -7,8 +7,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.database import NOW, Database, fenced
-from fleetagent.adapters.postgres.tables import TIME, USD, alerts, messages, runs, wakes
+from fleetagent.adapters.postgres.alerts import PostgresAlerts
+from fleetagent.adapters.postgres.database import NOW, fenced
+from fleetagent.adapters.postgres.tables import TIME, USD, messages, runs, wakes
 from fleetagent.adapters.postgres.waiting import (
     CALLED_BY_OWNER,
     close_interrupted,
@@ -20,7 +21,7 @@ from fleetagent.adapters.postgres.waiting import (
     wakes_in,
 )
 from fleetagent.domain.conversation.messages import Left
-from fleetagent.domain.observation import Alert, Calls
+from fleetagent.domain.observation import Calls
 from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
@@ -94,15 +95,13 @@ _CONCLUDE = fenced(
 )
 
 HIGHEST_ID = 2**63 - 1
+"""A model may name any number; the database would refuse a higher one with an error."""
 WAKES_APART = timedelta(minutes=1)
-"""A model may name any number; the database would refuse this one with an error."""
+"""Closer ones share a moment: each moment is a run."""
 
 
-class PostgresRuns:
+class PostgresRuns(PostgresAlerts):
     """Implements `ports.Runs`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def persist(self, agent_id: int, kind: Trigger, value: str, words: str | None = None) -> bool:
         """See `ports.Runs.persist`."""
@@ -209,67 +208,6 @@ class PostgresRuns:
         )
         async with self._database.in_session(run) as connection:
             return (await connection.execute(cancel)).rowcount > 0
-
-    async def acknowledge(self, agent_id: int, alert_id: int, comment: str, value: str) -> str:
-        """See `ports.Runs.acknowledge`."""
-        close = (
-            sa.update(alerts)
-            .where(alerts.c.agent_id == agent_id, alerts.c.id == alert_id, alerts.c.state == "open")
-            .values(state="acknowledged", acknowledged_at=NOW, comment=comment)
-            .returning(alerts.c.severity, alerts.c.message)
-        )
-        known = sa.select(alerts.c.severity, alerts.c.message, alerts.c.state).where(
-            alerts.c.agent_id == agent_id, alerts.c.id == alert_id
-        )
-        async with self._database.transaction() as connection:
-            row = (await connection.execute(close)).one_or_none() or (await connection.execute(known)).one_or_none()
-            about = f"({row.severity}: {row.message})" if row is not None else "(unknown)"
-            words = f"The operator acknowledges alert-{alert_id} {about}" + (f": {comment}" if comment else ".")
-            await persist_trigger(connection, agent_id, Trigger.FEEDBACK, value, words)
-        return words
-
-    async def raise_alert(self, agent_id: int, run_id: int, code: str, severity: str, message: str) -> int | None:
-        """See `ports.Runs.raise_alert`."""
-        same = [alerts.c.agent_id == agent_id, alerts.c.code == code]
-        if code == "Model":
-            same += [alerts.c.state == "open", alerts.c.message == message]
-        else:  # somebody who has acknowledged it knows of it, until it is over
-            same.append(alerts.c.state.in_(("open", "acknowledged")))
-        new = sa.insert(alerts).values(
-            agent_id=agent_id, run_id=run_id, code=code, severity=severity, message=message, state="open"
-        )
-        async with self._database.transaction() as connection:
-            stands = (await connection.execute(sa.select(alerts.c.id, alerts.c.message).where(*same).limit(1))).first()
-            if stands is None:
-                alert_id: int | None = await connection.scalar(new.returning(alerts.c.id))
-                return alert_id
-            if stands.message != message:  # the same trouble; its figures and machines are those of now
-                words = sa.update(alerts).where(alerts.c.agent_id == agent_id, alerts.c.id == stands.id)
-                await connection.execute(words.values(message=message))
-        return None
-
-    async def tell_alerts(self, lease: Lease) -> tuple[Alert, ...]:
-        """See `ports.Runs.tell_alerts`."""
-        untold = (alerts.c.agent_id == lease.agent_id, alerts.c.told_at.is_(None))
-        async with self._database.statements() as connection:  # nearly always there is none: no lock for that
-            if (await connection.execute(sa.select(alerts.c.id).where(*untold).limit(1))).first() is None:
-                return ()
-        tell = sa.update(alerts).where(*untold).values(told_at=NOW)
-        tell_them = tell.returning(alerts.c.id, alerts.c.code, alerts.c.severity, alerts.c.message)
-        async with self._database.owned(lease) as connection:
-            rows = (await connection.execute(tell_them)).all()
-        return tuple(sorted((Alert(*row) for row in rows), key=lambda alert: alert.id))
-
-    async def resolve_alerts(self, agent_id: int, code: str) -> None:
-        """See `ports.Runs.resolve_alerts`."""
-        async with self._database.statements() as connection:
-            await connection.execute(
-                sa.update(alerts)
-                .where(
-                    alerts.c.agent_id == agent_id, alerts.c.code == code, alerts.c.state.in_(("open", "acknowledged"))
-                )
-                .values(state="resolved", resolved_at=NOW)
-            )
 
 
 async def _leave_prompt(connection: AsyncConnection, agent_id: int, run_id: int, because: Left) -> None:

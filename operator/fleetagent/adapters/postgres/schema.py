@@ -6,13 +6,12 @@ import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
-from fleetagent.adapters.postgres.migrate import head
-from fleetagent.errors import NotStorable, TryLater
+from fleetagent.errors import TryLater
 
 ANSWER_SECONDS = 0.8
 LOOK_SECONDS = 3.0
 
-_REVISION = sa.text("SELECT version_num FROM alembic_version")
+_ANYTHING = sa.text("SELECT 1")
 
 
 class Schema:
@@ -21,10 +20,10 @@ class Schema:
     def __init__(self, database_url: str) -> None:
         self._engine = open_engine(database_url, pool_size=1)
         self._database = Database(self._engine, longest_seconds=LOOK_SECONDS)
-        self._looking: asyncio.Task[str | None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """`TryLater` when the database does not answer within a second, or its tables are not those of this version.
+        """`TryLater` when the database does not answer within a second, or its schema is not this version's.
 
         A look that takes longer is not broken off: the driver would first ask the silent server, for ten seconds, to
         forget about it. Who asks meanwhile waits for the same one.
@@ -36,19 +35,11 @@ class Schema:
         done, _ = await asyncio.wait({looking}, timeout=ANSWER_SECONDS)
         if not done:
             raise TryLater("database: no answer in time")
-        if (found := looking.result()) != head():
-            raise TryLater(
-                f"the database has schema {found}, and this version works with {head()}: run the version that it "
-                "belongs to, or `fleetagent migrate`"
-            )
+        looking.result()
 
-    async def _look(self) -> str | None:
-        try:
-            async with self._database.statements() as connection:
-                found: str | None = await connection.scalar(_REVISION)
-        except NotStorable as error:
-            raise TryLater(f"the database has no schema of ours: {error}") from error
-        return found
+    async def _look(self) -> None:
+        async with self._database.statements() as connection:  # which sees to the schema, as for everybody
+            await connection.execute(_ANYTHING)
 
     async def close(self) -> None:
         """Give the connection back."""
@@ -58,7 +49,7 @@ class Schema:
         await self._engine.dispose()
 
 
-def _heard(looked: asyncio.Task[str | None]) -> None:
+def _heard(looked: asyncio.Task[None]) -> None:
     """Nobody may have waited for the end of a long look; asyncio would complain of that."""
     if not looked.cancelled():
         looked.exception()

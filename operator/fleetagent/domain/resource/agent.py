@@ -1,5 +1,6 @@
 """A whole FleetAgent, as the API server stores it, and the names by which people and programs find it."""
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -72,6 +73,8 @@ class FleetAgent(Wire):
 
 def readable_status(data: Mapping[str, Any]) -> FleetAgentStatus:
     """The parts of the status that can be read: a spoilt one must not take `lastRunID` with it."""
+    with contextlib.suppress(ValidationError):  # nearly always all of it can
+        return FleetAgentStatus.read(data)
     parts = {}
     for name, field in FleetAgentStatus.model_fields.items():
         wire = field.alias or name

@@ -20,7 +20,7 @@ def looks_again_after_s(steps: int) -> int:
     return min(SOONEST_S * (1 + steps // STEPS_AT_A_PACE), LATEST_S)
 
 
-class Ending:
+class Departure:
     """One deleted resource, until it is no more."""
 
     def __init__(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetagent.agent.ending import Ending, looks_again_after_s
+from fleetagent.agent.departure import Departure, looks_again_after_s
 
 BODY = {"metadata": {"name": "porep", "uid": "uid-1"}}
 
@@ -28,9 +28,9 @@ class Steps:
         return result
 
 
-def ended_by(steps: Steps, pace_s: float = 0) -> Ending:
+def ended_by(steps: Steps, pace_s: float = 0) -> Departure:
     deletion: Any = steps
-    return Ending(deletion, BODY, pace=lambda _: pace_s)
+    return Departure(deletion, BODY, pace=lambda _: pace_s)
 
 
 def test_it_looks_soon_for_a_minute_and_then_ever_more_seldom_up_to_a_limit() -> None:
