@@ -15,6 +15,7 @@ from support.audit import asked_by
 from support.servers import a_model
 from support.stage import ACCOUNT, AS_INSTALLED, NAME, Stage
 
+DELIVERED = AS_INSTALLED | {"market_pacing": "true"}
 IDLE_SECONDS = 60.0
 SETTLED_SECONDS = 30.0  # after the last first look, and before the idle time begins
 MODEL_SECONDS = 1.0
@@ -49,7 +50,7 @@ def measure(agents: int, at_once: int) -> Table:
     commands = floor.commands()
     with a_world(audit=True) as stage, a_model(latency_seconds=MODEL_SECONDS) as slow:
         say(f"thousand: {agents} FleetAgents are made, and each has its first run")
-        stage.start_operator(**AS_INSTALLED)
+        stage.start_operator(**DELIVERED)
         add_agents(stage, at_once, model={"baseURL": slow.url, "name": "qwen3.5-122b"})
         add_agents(stage, agents - at_once, first=at_once)
         stage.kill_operator()
@@ -71,7 +72,7 @@ def _start(stage: Stage, agents: int) -> float:
     """Seconds from the command to the moment when each agent has been gone through under its lease."""
     known = {row["id"]: row["lease_token"] for row in stage.rows("SELECT id, lease_token FROM agents")}
     begun = time.monotonic()
-    stage.start_operator(**AS_INSTALLED)
+    stage.start_operator(**DELIVERED)
     tokens = "SELECT id, lease_token FROM agents"
     until(
         stage,
@@ -162,7 +163,7 @@ def _table(
         rows=rows,
         words=(
             f"{agents} FleetAgents in one namespace, static demand of nothing, no machines, a run once a day; the "
-            "operator at its default pace, but for the market's limits, which are off. Watched: gone through once "
+            "operator at its default pace, the market's limits included. Watched: gone through once "
             "under its lease, counted from the command. Status writes are counted in the API server's audit log; "
             "kopf's own patches and Events are others. At once: annotated over ten connections; from the first "
             "annotation to the end of the last run. The floors watch the same resources and do nothing."

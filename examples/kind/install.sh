@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-image=${IMAGE:-fleetagent:0.1.0}
+image=${IMAGE:-fleetagent:0.2.0}
 postgres_image=${POSTGRES_IMAGE:-postgres:17}
 helm=${HELM:-helm}
 namespace=fleetagent-system

@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 cluster=${KIND_CLUSTER:-fleetagent}
-export IMAGE=${IMAGE:-fleetagent:0.1.0} KUBE_CONTEXT=kind-$cluster
+export IMAGE=${IMAGE:-fleetagent:0.2.0} KUBE_CONTEXT=kind-$cluster
 
 stop() { echo "error: $*" >&2; exit 1; }
 command -v docker > /dev/null || stop "docker is not installed: https://docs.docker.com/engine/install"

@@ -63,3 +63,21 @@ async def test_a_cluster_that_was_restored_to_what_it_was_is_believed_after_a_wh
 
     assert (restored.uid, restored.id, restored.deleted) == ("uid-1", again.id, False)
     assert restored.session.id != again.session.id
+
+
+async def test_a_deleted_resource_that_a_restored_cluster_has_again_is_kept_again_after_a_while(one: Process) -> None:
+    lease = await one.lease()
+    before = await one.agent(uid="uid-1")
+    await one.agents.forget(lease, "uid-1")
+    assert (await one.agent(uid="uid-1")).deleted  # a watch that lags may still show it
+    with pytest.raises(LeaseLost):
+        await one.agents.take(KEY, "uid-1", floor=0, handled={}, now=NOON)
+
+    later = PostgresAgents(
+        one.database, cluster="test", owner="one", lease=timedelta(seconds=5), watch_lag=timedelta(0)
+    )
+    taken = await later.take(KEY, "uid-1", floor=0, handled={}, now=NOON)
+
+    assert taken is not None
+    assert (taken.record.id, taken.record.deleted) == (before.id, False)
+    assert taken.record.session.id != before.session.id

@@ -39,8 +39,8 @@ class Written:
     def stands(self, patch: Patch, status: Patch, now: datetime) -> bool:
         """Whether writing `patch` would change nothing, as far as a watch that may lag behind tells by `status`."""
         wanted, stored = _compared(patch), _of(status, patch)
-        if self.patch is None and wanted == stored:
-            self.kept = stored  # another process wrote it
+        if self.patch is None and wanted == stored:  # another process wrote it: from now on it is as good as ours
+            self.patch, self.kept, self.bill_until = wanted, stored, now + BILL_EVERY
         if self.patch is None or self.patch.keys() != wanted.keys():
             return wanted == stored
         if stored == self.kept:

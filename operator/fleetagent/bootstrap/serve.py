@@ -99,7 +99,7 @@ async def _open(
     await stack.enter_async_context(_events(cluster, signs))
     workers = await _listen(stack, "FLEETAGENT_WORKER_LISTEN", settings.worker_listen, built.workers.app(), Crowd())
     web = await _listen(stack, "FLEETAGENT_WEB_LISTEN", settings.web_listen, metrics_app(built.metrics.text))
-    log.info("listening: %s", ", ".join((health, workers, web)))
+    log.info("listening: %s, %s, %s", health, workers, web)
     stack.push_async_callback(built.triggers.close)
     return built
 

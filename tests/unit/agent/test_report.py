@@ -237,3 +237,13 @@ async def test_a_bill_a_credit_and_a_queue_that_move_with_every_look_are_no_chan
     assert await desk.look(usd_spent_today=Decimal(5), demand=Demand(active=False, queued=0)) == 1
     said = {c["type"]: c["message"] for c in desk.cluster.stored["conditions"]}
     assert "5.00 USD today" in said["WithinBudget"]
+
+
+async def test_a_new_process_takes_over_what_it_would_have_written_with_its_sparing_of_the_bill() -> None:
+    desk = Desk()
+    await desk.look(usd_spent_today=Decimal("3.00"))
+    desk.cluster.show()
+    desk.known = Known()
+
+    assert await desk.look(usd_spent_today=Decimal("3.00")) == 0
+    assert await desk.look(usd_spent_today=Decimal("3.01")) == 0

@@ -66,7 +66,8 @@ class PostgresAgents:
         """See `ports.Agents.meet`."""
         async with self._database.statements() as connection:  # as a rule there is nothing to do but to look
             row = await self._row(connection, key)
-        if row is None or row.session_id is None or row.uid != uid or row.last_run_id < floor:
+        deleted = row is not None and row.deleted_at is not None
+        if row is None or row.session_id is None or row.uid != uid or row.last_run_id < floor or deleted:
             row = await self._prepared(key, uid, floor=floor, handled=handled)
         return record_of(key, row, row)
 
@@ -76,7 +77,7 @@ class PostgresAgents:
             if row is None or row.session_id is None:
                 await self._introduce(connection, key, uid, handled)
                 row = await self._row(connection, key)
-            if row is not None and row.uid != uid:
+            if row is not None and (row.uid != uid or row.deleted_at is not None):
                 await self._reborn(connection, row.id, uid)
                 row = await self._row(connection, key)
             if row is not None and row.last_run_id < floor:
@@ -113,15 +114,16 @@ class PostgresAgents:
         Whoever still works for the one before loses its lease. A process whose watch lags may come with that one's
         uid: for a while it is not believed. Not for ever, since a cluster can be restored to what it was.
         """
-        known = sa.select(agents.c.uid, agents.c.past_uids, NOW.label("now")).where(agents.c.id == agent_id)
+        known = sa.select(agents.c.uid, agents.c.past_uids, agents.c.deleted_at, NOW.label("now"))
+        known = known.where(agents.c.id == agent_id)
         row = (await connection.execute(known.with_for_update(key_share=True))).one()
         if uid in row.past_uids and row.now - datetime.fromisoformat(row.past_uids[uid]) < self._watch_lag:
             raise LeaseLost("this resource was replaced by another one of the same name")
-        if row.uid == uid:
-            return
+        if row.uid == uid and (row.deleted_at is None or row.now - row.deleted_at < self._watch_lag):
+            return  # another process was first, or this one has not seen the end yet
         await _next_session(connection, agent_id)
         await forget_waiting(connection, agent_id)
-        past = {k: v for k, v in row.past_uids.items() if k != uid} | {row.uid: row.now.isoformat()}
+        past = {k: v for k, v in {**row.past_uids, row.uid: row.now.isoformat()}.items() if k != uid}
         past = dict(sorted(past.items(), key=lambda item: item[1])[-UIDS_REMEMBERED:])
         reborn = {"uid": uid, "past_uids": past, "deleted_at": None}
         afresh = {"spec_hash": None, "next_scheduled_at": None, "quiet": None}
