@@ -301,3 +301,13 @@ async def test_the_watch_of_all_namespaces_begins_anew_for_a_resource_in_one(clo
 
     every = f"{server}/apis/fleetagent.dev/v1alpha1/fleetagents"
     assert await asked_of_watch(signs, every) == "watch=true&timeoutSeconds=240"
+
+
+def test_a_namespace_that_is_left_out_is_not_missed() -> None:
+    signs = Signs(("one", "two"), SILENT)
+    signs.leave_out(("two",))
+    signs.begin()
+
+    assert signs.namespaces == ("one",)
+    assert [said for said in signs.missing() if "two" in said] == []
+    assert [said for said in signs.missing() if "one" in said] != []
