@@ -33,6 +33,7 @@ def prepared(scene: Scene, template: str, url: str, market: Market, model: Model
     _execute(url, _machines_before(scene))
     if scene.waits and scene.rounds is not None:
         model.put("script", spoken(scene.rounds(ids, offers)))
+        _execute(url, ["UPDATE agents SET spec_hash = NULL"])  # its first run: an overdue one would not start at once
         asyncio.run(_wished(scene, url, market, model))
     _execute(url, _calls_before(scene))
     return Prepared(scene, template, ids, offers)
