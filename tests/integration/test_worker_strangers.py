@@ -217,7 +217,7 @@ async def test_a_flood_of_strangers_hardly_reaches_the_database_and_keeps_no_mac
 
     assert heard == 20
     assert set(statuses) == {404, 429}
-    of_the_machine = 20 * 2  # its row, and its label
+    of_the_machine = 20 * 3  # how long its transaction may last, its row, and its label
     assert door.statements - before - of_the_machine <= 10 + seconds + 1
 
 
