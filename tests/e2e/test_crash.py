@@ -60,7 +60,8 @@ def test_a_process_killed_in_the_middle_of_a_create_makes_it_neither_twice_nor_f
     stage.start_operator(settling_seconds="3")
     stage.wait_for(lambda: _states(stage)[:2] == ["done", "done"], "the machine is found by its label")
     stage.apply(spec={"target": {"proofsPerHour": 500}})
-    stage.wait_for(lambda: "intended" in _states(stage), "another create is under way")
+    stage.wait_for(lambda: not stage.market.get("faults").get("create"), "another create is under way")
+    assert "intended" in _states(stage)
     stage.kill_operator()
 
     stage.start_operator(settling_seconds="3")
