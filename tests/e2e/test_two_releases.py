@@ -75,7 +75,7 @@ def test_a_release_that_is_told_to_watch_the_others_namespace_is_refused_by_its_
 ) -> None:
     first, second = stages
 
-    process = first.start_operator(namespaces=f"{first.namespace},{second.namespace}")
+    process = first.start_operator(namespaces=second.namespace)
 
     assert process.wait(60) == 1
     assert "forbids us to list FleetAgents (403)" in first.log()
