@@ -11,7 +11,7 @@ from support.line import SILENT_SECONDS, a_line
 from support.replicas import pretend, pretend_gone, with_peering
 from support.stage import Stage, free_port
 from support.steering import apply_idle
-from support.wire import Mode, a_wire
+from support.wire import Mode, Wire, a_wire
 
 ANSWERS_WITHIN_S = 1.5
 
@@ -22,6 +22,12 @@ def probe(health: str, what: str) -> int:
     status = httpx.get(f"http://{health}/{what}", trust_env=False).status_code
     assert time.monotonic() - began < ANSWERS_WITHIN_S
     return status
+
+
+def by_wire(database_url: str, wire: Wire) -> str:
+    """The same database, at the other end of a wire."""
+    parts = urlsplit(database_url)
+    return parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{wire.port}").geturl()
 
 
 def test_a_pool_that_is_used_up_makes_no_replica_unready(stage: Stage) -> None:
@@ -44,9 +50,8 @@ def test_a_pool_that_is_used_up_makes_no_replica_unready(stage: Stage) -> None:
 
 def test_a_database_that_is_away_at_the_start_is_waited_for(stage: Stage) -> None:
     health = f"127.0.0.1:{free_port()}"
-    parts = urlsplit(stage.database_url)
-    with a_wire(parts.port or 5432) as wire:
-        through = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{wire.port}").geturl()
+    with a_wire(urlsplit(stage.database_url).port or 5432) as wire:
+        through = by_wire(stage.database_url, wire)
         with wire.broken(Mode.RESET):
             process = stage.start_operator(health_listen=health, database_url=through, silent_seconds="12")
             stage.wait_for(lambda: "the database cannot be used" in stage.log(), "it says what it waits for")
@@ -56,7 +61,7 @@ def test_a_database_that_is_away_at_the_start_is_waited_for(stage: Stage) -> Non
                 time.sleep(0.5)
         stage.wait_for(lambda: probe(health, "readyz") == 200, "ready")
         assert process.poll() is None
-        assert (parts.password or "no password") not in stage.log()
+        assert (urlsplit(through).password or "no password") not in stage.log()
 
 
 def test_told_to_end_while_it_waits_for_its_database_it_ends(stage: Stage) -> None:
@@ -71,9 +76,8 @@ def test_told_to_end_while_it_waits_for_its_database_it_ends(stage: Stage) -> No
 
 def test_a_database_in_a_black_hole_makes_it_not_ready_and_never_not_alive(stage: Stage) -> None:
     health = f"127.0.0.1:{free_port()}"
-    parts = urlsplit(stage.database_url)
-    with a_wire(parts.port or 5432) as wire:
-        through = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{wire.port}").geturl()
+    with a_wire(urlsplit(stage.database_url).port or 5432) as wire:
+        through = by_wire(stage.database_url, wire)
         stage.start_operator(health_listen=health, database_url=through, silent_seconds="12")
         apply_idle(stage)
         with wire.broken(Mode.BLACK_HOLE):
