@@ -105,7 +105,7 @@ async def beat_ms(url: str, rented: Sequence[Rented], database_url: str) -> floa
     engine, cluster = open_engine(database_url, 5), _quiet()
     model = httpx2.ASGITransport(application(Model(ModelConfig(model="scripted"))))  # for the first run alone
     outside = Outside(model_http=httpx2.AsyncClient(transport=model))
-    built = build(settings, cluster=cluster, engine=engine, owner="bench", outside=outside)
+    built = build(settings, cluster=cluster, engine=engine, renewals=engine, owner="bench", outside=outside)
     try:
         await _write_down(built, rented)
         built.triggers.look(a_body(url))

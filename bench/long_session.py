@@ -79,7 +79,7 @@ class LongSession:
         self._seen: Observation = self.world.seen()
         self._cluster = QuietCluster()
         self._agent = a_fleet_agent(name=KEY.name, namespace=KEY.namespace, spec=SPEC)
-        self._turn = turn_on(process.agents, process.conversation, self._services(), self.world.tools())
+        self._turn = turn_on(process.leases, process.conversation, self._services(), self.world.tools())
 
     def _services(self) -> Services:
         process = self.process

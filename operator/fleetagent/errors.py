@@ -72,6 +72,22 @@ class BadResource(FleetAgentError):  # noqa: N818
         self.reason = reason
 
 
+class BadRequest(FleetAgentError):  # noqa: N818
+    """A caller of page or API asked for what cannot be; the message says what to change."""
+
+
+class BadCursor(BadRequest):
+    """What should be an earlier page's `next` is none of ours."""
+
+
+class NotSignedIn(FleetAgentError):  # noqa: N818
+    """A caller's token is missing, or the API server does not know it any more."""
+
+
+class NotAllowed(FleetAgentError):  # noqa: N818
+    """The API server's RBAC refuses a caller; the message is its own."""
+
+
 class PromptTooLong(FleetAgentError):  # noqa: N818
     """The model server refused the prompt for its length.
 

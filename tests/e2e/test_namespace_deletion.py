@@ -62,6 +62,12 @@ def what_keeps_the_namespace(stage: Stage) -> str:
     return str(conditions.get("NamespaceFinalizersRemaining", {}).get("message", ""))
 
 
+def wait_until_the_finalizer_keeps_it(stage: Stage) -> None:
+    """The namespace controller says so after a while."""
+    finalizer = "kopf.zalando.org/KopfFinalizerMarker"
+    stage.wait_for(lambda: finalizer in what_keeps_the_namespace(stage), "the namespace says what keeps it")
+
+
 def swept(stage: Stage) -> str:
     """What `fleetagent sweep --destroy` says, for this agent."""
     wish = ["--namespace", stage.namespace, "--name", NAME, "--market-url", stage.market.base_url, "--destroy"]
@@ -100,7 +106,7 @@ def test_a_key_that_nobody_has_any_more_is_named_in_the_status_and_abandoning_le
     ready = stage.condition("Ready")
     assert ready["reason"] == "DeletionWaits"
     assert "fleetagent.dev/abandon=yes" in ready["message"]
-    assert "kopf.zalando.org/KopfFinalizerMarker" in what_keeps_the_namespace(stage)
+    wait_until_the_finalizer_keeps_it(stage)
     assert len(stage.market.live()) == 2
 
     stage.annotate(abandon="yes")
@@ -120,7 +126,7 @@ def test_an_operator_whose_rights_go_with_the_namespace_ends_the_machines_and_a_
     delete_namespace(stage, SECRET, BINDING)
     stage.wait_for(lambda: not stage.market.live(), "the machines are gone")
     assert stage.resource()["metadata"]["finalizers"]
-    assert "kopf.zalando.org/KopfFinalizerMarker" in what_keeps_the_namespace(stage)
+    wait_until_the_finalizer_keeps_it(stage)
 
     patch(stage, NO_FINALIZERS)
     wait_until_gone(stage)
@@ -141,7 +147,7 @@ def test_an_operator_that_goes_with_the_namespace_leaves_machines_and_both_ways_
     stage.kill_operator()  # its pod goes too
     stage.market.put("faults", {})
     assert len(stage.market.live()) == 2
-    assert "kopf.zalando.org/KopfFinalizerMarker" in what_keeps_the_namespace(stage)
+    wait_until_the_finalizer_keeps_it(stage)
 
     if way_out == "finalizer":
         patch(stage, NO_FINALIZERS)

@@ -100,13 +100,13 @@ def test_a_signal_ends_an_operator_that_still_waits_for_its_database() -> None:
 
 
 def test_a_status_is_written_only_when_it_says_something_new(stage: Stage) -> None:
-    stage.start_operator()
+    stage.start_operator(look_seconds="0.2")  # an idle fleet is looked at 30 times as seldom
     stage.apply(spec={**IDLE, "schedule": {"interval": "24h"}})
     stage.wait_for_runs(1)
     stage.wait_for(lambda: stage.condition("Ready").get("status") == "True", "Ready")
-    settled = looks_after(stage, 3)
+    settled = looks_after(stage, 2)
 
-    then = looks_after(stage, 10)
+    then = looks_after(stage, 4)
 
     assert then["metadata"]["resourceVersion"] == settled["metadata"]["resourceVersion"]
     stage.annotate(requested_at="once")

@@ -7,6 +7,7 @@ import pytest
 
 from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.deletion import Deletion
+from fleetagent.agent.lease import Ownership
 from fleetagent.agent.lifecycle import Look
 from fleetagent.agent.report import Report
 from fleetagent.agent.subject import Subject
@@ -43,7 +44,7 @@ def deletion_of(agent: Looks) -> Deletion:
         lifecycle=agent.lifecycle,
         effects=agent.effects,
         now=lambda: agent.now,
-        renew_every=timedelta(seconds=5),
+        ownership=Ownership(process.leases, timedelta(seconds=5)),
     )
 
 

@@ -248,7 +248,6 @@ async def test_a_process_that_lost_its_lease_writes_nothing_more(one: Process, t
 
     writes = [
         one.agents.check(run.lease),
-        one.agents.renew(run.lease),
         one.agents.mark_handled(run.lease, {"request": "x"}),
         one.agents.schedule(run.lease, NOON, "hash"),
         one.agents.start_session(run.lease, {}),

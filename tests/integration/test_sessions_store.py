@@ -95,8 +95,9 @@ async def test_who_still_works_for_a_replaced_resource_writes_nothing_more(one: 
 
     await one.agent(uid="uid-2")
 
+    assert (await one.leases.renew({run.lease})).lost == {run.lease}
     with pytest.raises(LeaseLost):
-        await one.agents.renew(run.lease)
+        await one.agents.check(run.lease)
 
 
 async def test_a_deleted_agent_is_known_as_deleted_until_its_name_lives_again(one: Process) -> None:

@@ -212,7 +212,7 @@ async def an_engine(
     pool = open_engine(database_url, 4)
     http = httpx.AsyncClient(transport=border, trust_env=False, follow_redirects=False)
     outside = Outside(http=http, now=clock.now, steady=clock.steady)
-    built = build(read, cluster=cluster, engine=pool, owner=owner, outside=outside)
+    built = build(read, cluster=cluster, engine=pool, renewals=pool, owner=owner, outside=outside)
     complaints = Complaints()
     logging.getLogger("fleetagent").addHandler(complaints)
     keeper = Keeper(key_of(cluster.body), built.triggers._keeping)

@@ -1,6 +1,6 @@
 """The agent's memory without a database: what `ports.memory` promises, as far as runs and conversations need it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -22,6 +22,7 @@ from fleetagent.domain.records import (
     Outcome,
     Pulse,
     Quiet,
+    Renewed,
     Run,
     RunReport,
     SessionRecord,
@@ -120,8 +121,8 @@ class Memory:
 
     # --- ports.Agents and ports.Runs ---
 
-    async def renew(self, lease: Lease) -> None:
-        self._owned(lease)
+    async def renew(self, leases: Collection[Lease]) -> Renewed:
+        return Renewed(frozenset(lease for lease in leases if lease.token != self.token), frozenset())
 
     async def claim(self, lease: Lease, now: datetime) -> Run:
         self._owned(lease)

@@ -137,7 +137,7 @@ class OnPostgres:
             worker_url=self.worker_url,
             meter=Metrics(),
         )
-        turn = turn_on(process.agents, process.conversation, services, self.tools, self.compact)
+        turn = turn_on(process.leases, process.conversation, services, self.tools, self.compact)
         lease = await process.lease()
         for kind in kinds or (Trigger.SCHEDULE,):
             await process.runs.persist(lease.agent_id, kind, f"{kind} {now().isoformat()}")

@@ -1,5 +1,6 @@
 """Runs of one agent without a cluster: the real story of a run on whatever memory and model a test brings."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from fleetagent.agent.compact import Compact
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.desk import Desk, Secret, Services
 from fleetagent.agent.effects import Effects
+from fleetagent.agent.lease import Ownership
 from fleetagent.agent.loop import Loop
 from fleetagent.agent.subject import Subject
 from fleetagent.agent.toolbox import Toolbox
@@ -43,7 +45,7 @@ def a_tool(name: str, answer: Any) -> Tool:
 
 
 def turn_on(
-    agents: Any,
+    leases: Any,
     conversation: Any,
     services: Services,
     tools: tuple[Tool, ...],
@@ -51,11 +53,12 @@ def turn_on(
     *,
     metrics: Metrics | None = None,
     longest: timedelta = LONGEST,
+    starting: asyncio.Semaphore | None = None,
 ) -> Turn:
     """The real run on these parts; `compact` may watch what it does."""
     toolbox = _toolbox(tools)
     return Turn(
-        agents=agents,
+        ownership=Ownership(leases, timedelta(hours=1)),
         runs=services.runs,
         ledger=services.ledger,
         worlds=services.worlds,
@@ -63,7 +66,7 @@ def turn_on(
         compose=Compose(conversation, COUNT, toolbox.schemas),
         loop=Loop(toolbox, compact(conversation, services.cluster, metrics or Metrics()), longest),
         now=services.now,
-        renew_every=timedelta(hours=1),
+        starting=starting or asyncio.Semaphore(10),
     )
 
 
@@ -89,6 +92,8 @@ class Rehearsal:
     longest: timedelta = LONGEST
     """What a run may take, by the real clock."""
     worker_url: str | None = None
+    starting: asyncio.Semaphore | None = None
+    """Shared by rehearsals that start one after the other."""
 
     @property
     def agent(self) -> FleetAgent:
@@ -120,7 +125,9 @@ class Rehearsal:
             worker_url=self.worker_url,
             meter=self.metrics,
         )
-        turn = turn_on(memory, memory, services, self.tools, metrics=self.metrics, longest=self.longest)
+        turn = turn_on(
+            memory, memory, services, self.tools, metrics=self.metrics, longest=self.longest, starting=self.starting
+        )
         subject = Subject(self.agent, self.memory.record(), "fa/test/")
         lease = Lease(1, self.memory.token)
         return await turn.take(subject, lease, lambda newest: newest)

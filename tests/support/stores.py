@@ -13,6 +13,7 @@ from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.adapters.postgres.conversation import PostgresConversation
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
+from fleetagent.adapters.postgres.leases import PostgresLeases
 from fleetagent.adapters.postgres.ledger import PostgresLedger
 from fleetagent.adapters.postgres.runs import PostgresRuns
 from fleetagent.domain.conversation.messages import Kind, Message
@@ -44,6 +45,7 @@ class Process:
 
     database: Database
     agents: PostgresAgents
+    leases: PostgresLeases
     runs: PostgresRuns
     conversation: PostgresConversation
     ledger: PostgresLedger
@@ -87,6 +89,7 @@ async def a_process(
         yield Process(
             database,
             PostgresAgents(database, cluster="test", owner=name, lease=lease),
+            PostgresLeases(database, lease),
             PostgresRuns(database),
             PostgresConversation(database),
             PostgresLedger(database),

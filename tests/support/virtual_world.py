@@ -120,7 +120,7 @@ async def a_world(
         look_seconds=look_seconds,
     )
     cluster: Any = QuietCluster()
-    built = build(settings, cluster=cluster, engine=engine, owner="virtual", outside=outside)
+    built = build(settings, cluster=cluster, engine=engine, renewals=engine, owner="virtual", outside=outside)
     workers = httpx.AsyncClient(transport=httpx.ASGITransport(built.workers.app()))
     manifest = a_manifest(
         name=NAME, namespace=NAMESPACE, metadata={"uid": "0c8f2f5e-0000-4000-8000-00000000be9c", "generation": 1}

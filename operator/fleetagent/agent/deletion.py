@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetagent.agent.clock import Now
 from fleetagent.agent.effects import Effects
-from fleetagent.agent.lease import kept
+from fleetagent.agent.lease import Ownership
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.report import Known, Report
 from fleetagent.agent.subject import Subject, label_prefix
@@ -41,10 +41,10 @@ class Deletion:
         lifecycle: Lifecycle,
         effects: Effects,
         now: Now,
-        renew_every: timedelta,
+        ownership: Ownership,
     ) -> None:
         self._now = now
-        self._renew_every = renew_every
+        self._ownership = ownership
         self._said: dict[str, tuple[str, datetime]] = {}
         self._cluster_name = cluster_name
         self._agents = agents
@@ -112,7 +112,7 @@ class Deletion:
             return "another process still works for this agent"
         subject = Subject(agent, record, label_prefix(self._cluster_name, key))
         try:
-            async with kept(self._agents, lease, self._renew_every):
+            async with self._ownership.kept(lease):
                 await self._runs.interrupt_stale(lease)  # of a process that died; no keeper comes any more
                 keeps = await self._end(subject, lease)
                 if keeps is None:

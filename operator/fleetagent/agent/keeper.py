@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleetagent.agent.keeping import LONGEST_TURN_SECONDS, Keeping, in_turn
-from fleetagent.agent.lease import kept
+from fleetagent.agent.gate import in_turn
+from fleetagent.agent.keeping import Keeping
 from fleetagent.agent.served import REMEMBERED, wants_reset
 from fleetagent.agent.sight import Sight
 from fleetagent.agent.subject import Subject, label_prefix
@@ -108,7 +108,7 @@ class Keeper:
         try:
             if self._begun:
                 return await self._pass()
-            async with in_turn(self._k.starting, LONGEST_TURN_SECONDS):
+            async with in_turn(self._k.starting):
                 self._begun = True
                 return await self._pass()
         except LeaseLost as error:
@@ -154,7 +154,7 @@ class Keeper:
             self._timetable.unwatch()
             return self._k.now() + self._k.retry_after
         self._timetable.watch()
-        async with kept(self._k.agents, taken.lease, self._k.renew_every):
+        async with self._k.ownership.kept(taken.lease):
             if taken.left_running:
                 taken = await self._without_stale_runs(taken)
             subject = await self._serve(self._subject(agent, taken.record), taken)

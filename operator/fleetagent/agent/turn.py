@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from decimal import Decimal
 
 from fleetagent.agent.approvals import take_up
@@ -14,6 +13,7 @@ from fleetagent.agent.compact import REMEDY
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.controller import stand_in
 from fleetagent.agent.desk import Desk, Services, market_of
+from fleetagent.agent.gate import in_turn
 from fleetagent.agent.judgement import (
     Trouble,
     budget_used_up,
@@ -23,7 +23,7 @@ from fleetagent.agent.judgement import (
     summary_of,
     world_changed,
 )
-from fleetagent.agent.lease import kept
+from fleetagent.agent.lease import Ownership
 from fleetagent.agent.loop import Ending, Loop
 from fleetagent.agent.skip import looks, nothing_new
 from fleetagent.agent.subject import Subject
@@ -43,7 +43,7 @@ from fleetagent.errors import (
     PromptTooLong,
     TryLater,
 )
-from fleetagent.ports import Agents, Ledger, Model, Runs, Worlds
+from fleetagent.ports import Ledger, Model, Runs, Worlds
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Turn:
     def __init__(
         self,
         *,
-        agents: Agents,
+        ownership: Ownership,
         runs: Runs,
         ledger: Ledger,
         worlds: Worlds,
@@ -91,9 +91,9 @@ class Turn:
         compose: Compose,
         loop: Loop,
         now: Now,
-        renew_every: timedelta,
+        starting: asyncio.Semaphore,
     ) -> None:
-        self._agents = agents
+        self._ownership = ownership
         self._runs = runs
         self._ledger = ledger
         self._worlds = worlds
@@ -101,7 +101,7 @@ class Turn:
         self._compose = compose
         self._loop = loop
         self._now = now
-        self._renew_every = renew_every
+        self._starting = starting
 
     async def take(self, subject: Subject, lease: Lease, newest: Callable[[Subject], Subject]) -> Ended:
         """Claim, observe, take up approvals, skip or think and act, conclude. `LeaseLost` when another process took it.
@@ -109,17 +109,21 @@ class Turn:
         `newest` gives the subject with the resource as it is by then: each action is judged by what is asked for now.
         Whatever else goes wrong in the middle gives back what called for the run: `TryLater` when the memory fails.
         """
-        run = await self._runs.claim(lease, self._now())
-        log.info("%s run %s: %s", subject.key, run.run_id, ", ".join(run.calls.kinds))
+        run: Run | None = None
         try:
-            async with kept(self._agents, lease, self._renew_every):
-                return await self._go(subject, run, newest)
+            async with self._ownership.kept(lease), in_turn(self._starting) as let_the_next_start:
+                run = await self._runs.claim(lease, self._now())
+                log.info("%s run %s: %s", subject.key, run.run_id, ", ".join(run.calls.kinds))
+                return await self._go(subject, run, newest, let_the_next_start)
         except (asyncio.CancelledError, Exception) as error:
-            because = clean(str(error)) or type(error).__name__
-            await self._give_back(run, because, wanted=isinstance(error, asyncio.CancelledError))
+            if run is not None:
+                because = clean(str(error)) or type(error).__name__
+                await self._give_back(run, because, wanted=isinstance(error, asyncio.CancelledError))
             raise
 
-    async def _go(self, subject: Subject, run: Run, newest: Callable[[Subject], Subject]) -> Ended:
+    async def _go(
+        self, subject: Subject, run: Run, newest: Callable[[Subject], Subject], let_the_next_start: Callable[[], None]
+    ) -> Ended:
         market = await market_of(self._worlds, subject)
         seen, pulse = await self._services.observe(subject, run.lease, run.run_id, market=market)
         desk = Desk(subject, run, self._services, seen, pulse, market, newest)
@@ -133,6 +137,7 @@ class Turn:
         transcript = await self._compose(desk.subject, run, desk.seen)
         trouble = budget_used_up(subject, pulse)
         ending = Ending(done=False)
+        let_the_next_start()  # what follows waits for the model
         if trouble is None:
             ending, trouble = await self._converse(desk, transcript)
         return await self._conclude(desk, transcript, ending, trouble)

@@ -20,6 +20,7 @@ from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.adapters.postgres.conversation import PostgresConversation
 from fleetagent.adapters.postgres.database import Database
+from fleetagent.adapters.postgres.leases import PostgresLeases
 from fleetagent.adapters.postgres.ledger import PostgresLedger
 from fleetagent.adapters.postgres.runs import PostgresRuns
 from fleetagent.adapters.postgres.worker_tokens import token_hash
@@ -37,6 +38,7 @@ from fleetagent.agent.deletion import Deletion
 from fleetagent.agent.desk import Secret, Services
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.keeping import Keeping
+from fleetagent.agent.lease import Ownership
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.loop import Loop
 from fleetagent.agent.observe import Observe
@@ -56,6 +58,8 @@ from fleetagent.settings import Settings
 LONGEST_RUN = timedelta(minutes=30)
 COUNTS_REMEMBERED = 4096
 LISTEN_SECONDS = 10
+RENEWALS = 3
+"""How often a lease is renewed within its length."""
 
 
 def utc_now() -> datetime:
@@ -108,11 +112,15 @@ def build(
     *,
     cluster: Cluster,
     engine: AsyncEngine,
+    renewals: AsyncEngine,
     owner: str,
     tools: Sequence[Tool] = TOOLS,
     outside: Outside | None = None,
 ) -> Built:
-    """Wire the real agent by hand; a test builds the same on parts of its own."""
+    """Wire the real agent by hand; a test builds the same on parts of its own.
+
+    `renewals` is for leases alone: they must not wait behind the work that they stand for.
+    """
     outside = outside or Outside()
     now, http = outside.now, outside.http
     database = Database(engine)
@@ -135,7 +143,10 @@ def build(
         metrics=metrics,
     )
 
-    renew_every = settings.lease / 3
+    renew_every = settings.lease / RENEWALS
+    leases = PostgresLeases(Database(renewals, longest_seconds=renew_every.total_seconds()), settings.lease)
+    ownership = Ownership(leases, renew_every)
+    starting = asyncio.Semaphore(settings.database_pool)
     effects = Effects(agents, ledger, now)
     limits = SettleLimits(
         settling=timedelta(seconds=settings.settling_seconds),
@@ -158,7 +169,7 @@ def build(
     toolbox = Toolbox(tools)
     count = lru_cache(maxsize=COUNTS_REMEMBERED)(TiktokenTokens().estimate)
     turn = Turn(
-        agents=agents,
+        ownership=ownership,
         runs=runs,
         ledger=ledger,
         worlds=worlds,
@@ -166,11 +177,12 @@ def build(
         compose=Compose(conversation, count, toolbox.schemas, VOCABULARY),
         loop=Loop(toolbox, Compact(conversation, cluster, metrics), LONGEST_RUN),
         now=now,
-        renew_every=renew_every,
+        starting=starting,
     )
     keeping = Keeping(
         cluster_name=settings.cluster,
         agents=agents,
+        ownership=ownership,
         runs=runs,
         ledger=ledger,
         observe=observe,
@@ -181,8 +193,7 @@ def build(
         now=now,
         look_every=timedelta(seconds=settings.look_seconds),
         listen_every=timedelta(seconds=min(LISTEN_SECONDS, settings.beat_seconds)),
-        starting=asyncio.Semaphore(settings.database_pool),
-        renew_every=renew_every,
+        starting=starting,
         retry_after=timedelta(seconds=min(5.0, settings.look_seconds)),
     )
     deletion = Deletion(
@@ -196,7 +207,7 @@ def build(
         lifecycle=lifecycle,
         effects=effects,
         now=now,
-        renew_every=renew_every,
+        ownership=ownership,
     )
     triggers = Triggers(keeping, deletion)
     workers = WorkerEndpoint(PostgresWorkers(database, outside.steady), triggers, now, outside.steady)

@@ -81,6 +81,8 @@ async def _open(
     """Everything that must be there before the first resource is looked at; the stack closes it in reverse."""
     engine = open_engine(settings.database_url.get_secret_value(), settings.database_pool)
     stack.push_async_callback(engine.dispose)
+    renewals = open_engine(settings.database_url.get_secret_value(), pool_size=1)
+    stack.push_async_callback(renewals.dispose)
     schema = Schema(settings.database_url.get_secret_value())
     stack.push_async_callback(schema.close)
     health = await _listen(stack, "FLEETAGENT_HEALTH_LISTEN", settings.health_listen, health_app(signs, schema.check))
@@ -93,7 +95,7 @@ async def _open(
     if settings.peering is not None:
         await check_peering(kubernetes.api, settings.peering, tuple(signs.namespaces))
     cluster = KubernetesCluster(kubernetes.api, home=kubernetes.home, instance=name)
-    built = build(settings, cluster=cluster, engine=engine, owner=name)
+    built = build(settings, cluster=cluster, engine=engine, renewals=renewals, owner=name)
     stack.push_async_callback(built.http.aclose)
     stack.push_async_callback(built.worlds.model_http.aclose)
     await stack.enter_async_context(_events(cluster, signs))

@@ -36,6 +36,15 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """What became of leases that were to be held for longer; of the others nothing is to be said."""
+
+    lost: frozenset[Lease]
+    later: frozenset[Lease]
+    """Still held, but their rows are being written just now: they must be asked for again soon."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRecord:
     """The conversation since the last reset. Token counts are None before the first request."""
 

@@ -3,7 +3,7 @@
 Adapters keep these promises.
 """
 
-from fleetagent.ports.memory import Agents, Audit, Conversation, Ledger, Runs
+from fleetagent.ports.memory import Agents, Audit, Conversation, Leases, Ledger, Runs
 from fleetagent.ports.telemetry import Meter
 from fleetagent.ports.world import Cluster, DemandSource, Market, Model, Tokens, Worlds
 
@@ -13,6 +13,7 @@ __all__ = [
     "Cluster",
     "Conversation",
     "DemandSource",
+    "Leases",
     "Ledger",
     "Market",
     "Meter",

@@ -4,7 +4,7 @@ Every method is one short transaction, raises `TryLater` when the database canno
 anybody else's work. Whatever takes a lease or a run raises `LeaseLost` when it is not held.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from fleetagent.domain.records import (
     LaunchIntent,
     Lease,
     Pulse,
+    Renewed,
     Run,
     RunReport,
     Spent,
@@ -58,9 +59,6 @@ class Agents(Protocol):
     async def take_lease(self, agent_id: int) -> Lease | None:
         """Own this agent, or None while another process does."""
 
-    async def renew(self, lease: Lease) -> None:
-        """Own it for longer."""
-
     async def release(self, lease: Lease) -> None:
         """Let others own it at once; no error when it is lost already."""
 
@@ -81,6 +79,13 @@ class Agents(Protocol):
 
     async def forget(self, lease: Lease, uid: str) -> None:
         """This resource is deleted: cancel wakes and pending triggers, keep the audit. Its namesake is left alone."""
+
+
+class Leases(Protocol):
+    """The leases of this process, apart from all else: who renews them must not queue behind who works under them."""
+
+    async def renew(self, leases: Collection[Lease]) -> Renewed:
+        """Own all these for longer; a lease that is lost is no error here."""
 
 
 class Runs(Protocol):

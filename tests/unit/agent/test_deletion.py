@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleetagent.agent.deletion import Deletion
+from fleetagent.agent.lease import Ownership
 from fleetagent.agent.report import Report
 from fleetagent.domain.fleet import Instance
 from fleetagent.domain.records import Lease
@@ -69,7 +70,7 @@ class Scene:
             lifecycle=nothing,
             effects=nothing,
             now=lambda: self.now,
-            renew_every=timedelta(seconds=5),
+            ownership=Ownership(nothing, timedelta(seconds=5)),
         )
 
 

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from fleetagent.agent.keeper import Keeper
-from fleetagent.agent.lease import kept
 from fleetagent.agent.triggers import Triggers
-from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.records import AgentKey, Lease
-from fleetagent.errors import LeaseLost
 from support.manifests import a_manifest
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -44,41 +41,6 @@ async def test_a_keeper_stops_although_it_was_nudged_a_moment_before(turns: int)
         await asyncio.sleep(0)
 
     await asyncio.wait_for(keeper.stop(), SOON)
-
-
-class AlwaysLost:
-    async def renew(self, _: Lease) -> None:
-        raise LeaseLost("another process owns this agent now")
-
-
-async def test_whoever_is_told_to_end_ends_although_the_lease_is_lost_at_the_same_time() -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    async def destroy() -> None:
-        begun.set()
-        await may_end.wait()
-
-    async def work() -> None:
-        async with kept(AlwaysLost(), Lease(1, 1), timedelta(0)):  # type: ignore[arg-type]  # only renews
-            await unbroken(destroy())
-
-    task = asyncio.create_task(work())
-    await begun.wait()
-    for _ in range(5):
-        await asyncio.sleep(0)  # the lease is lost now
-    task.cancel()
-    await asyncio.sleep(0)
-    may_end.set()
-
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, SOON)
-
-
-async def test_a_lost_lease_is_an_error_and_no_cancellation() -> None:
-    with pytest.raises(LeaseLost):
-        async with kept(AlwaysLost(), Lease(1, 1), timedelta(0)):  # type: ignore[arg-type]  # only renews
-            await asyncio.Event().wait()
-    await asyncio.sleep(0)  # nothing of it reaches what comes after
 
 
 class Nothing:

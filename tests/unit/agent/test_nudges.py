@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fleetagent.agent.gate import in_turn
 from fleetagent.agent.keeper import Keeper
-from fleetagent.agent.keeping import in_turn
 from fleetagent.agent.triggers import Triggers
 from fleetagent.domain.records import AgentKey
 from fleetagent.errors import TryLater

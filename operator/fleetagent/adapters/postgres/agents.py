@@ -175,13 +175,6 @@ class PostgresAgents:
             token = await connection.scalar(take.returning(agents.c.lease_token))
         return None if token is None else Lease(agent_id, token)
 
-    async def renew(self, lease: Lease) -> None:
-        """See `ports.Agents.renew`."""
-        async with self._database.owned(lease) as connection:
-            await connection.execute(
-                sa.update(agents).where(agents.c.id == lease.agent_id).values(lease_until=NOW + self._lease)
-            )
-
     async def release(self, lease: Lease) -> None:
         """See `ports.Agents.release`."""
         async with self._database.statements() as connection:
