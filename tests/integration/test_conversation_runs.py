@@ -14,18 +14,12 @@ from fleetagent.sim.model.personality import PERSONALITIES
 from support.on_postgres import OnPostgres, on_postgres
 from support.rehearsal import COUNT, a_tool
 from support.servers import Model, a_model
-from support.stores import Process, a_process
+from support.stores import Process
 
 TO_LEARN = {"alternation", "system_role"}
 """What a server must refuse once, before it is known."""
 
 FACTS = "instance 33014980 proves at 42.5 proofs/h; " * 640
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url) as process:
-        yield process
 
 
 @pytest.fixture

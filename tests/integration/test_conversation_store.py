@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -15,12 +14,6 @@ from fleetagent.errors import LeaseLost
 from support.conversation_contract import COST, ConversationContract, Side, compact, said
 from support.hands import RealHands
 from support.stores import NOON, Process, a_process
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, lease=timedelta(seconds=60)) as process:
-        yield process
 
 
 class TestPostgres(ConversationContract):

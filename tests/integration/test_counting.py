@@ -21,7 +21,7 @@ from support.model_client import KEY, asking, model
 from support.on_postgres import OnPostgres, on_postgres
 from support.rehearsal import a_tool
 from support.servers import a_model
-from support.stores import Process, a_process
+from support.stores import Process
 
 TALK = (system(), user(), called(("c1", "get_fleet", {})), result("c1", {"instances": [{"id": 33_014_980}] * 9}))
 COUNTERS: list[tuple[Counter, str]] = [("vllm", "/tokenize"), ("llama.cpp", "/v1/chat/completions/input_tokens")]
@@ -32,12 +32,6 @@ LOOK = a_tool("get_fleet", {"facts": "instance 33014980 proves at 42.5 proofs/h;
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
     async with model_http_client() as client:
         yield client
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url) as process:
-        yield process
 
 
 @pytest.mark.parametrize(("kind", "path"), COUNTERS)

@@ -1,21 +1,9 @@
 """All leases of a process are renewed by one statement, and none of them waits for another's row."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from datetime import timedelta
-
-import pytest
 
 from fleetagent.domain.records import AgentKey, Lease, Renewed
-from support.stores import NOON, Process, a_process
-
-LENGTH = timedelta(seconds=30)
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one", LENGTH) as process:
-        yield process
+from support.stores import NOON, Process
 
 
 async def leases_of(process: Process, *names: str) -> list[Lease]:
@@ -28,12 +16,11 @@ async def lives(process: Process) -> list[float]:
     return [float(row["s"]) for row in rows]
 
 
-async def test_all_are_renewed_and_those_that_another_owns_by_now_are_lost(one: Process, database_url: str) -> None:
+async def test_all_are_renewed_and_those_that_another_owns_by_now_are_lost(one: Process, two: Process) -> None:
     mine = await leases_of(one, "a", "b", "c", "d")
     await one.rows("UPDATE agents SET lease_until = clock_timestamp() + interval '5 s' RETURNING 1")
     await one.rows("UPDATE agents SET lease_until = clock_timestamp() WHERE name IN ('b', 'c') RETURNING 1")
-    async with a_process(database_url, "two", LENGTH) as two:
-        await leases_of(two, "b")
+    await leases_of(two, "b")
 
     renewed = await one.leases.renew([*mine, Lease(10**9, 1)])
 

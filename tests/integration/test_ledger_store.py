@@ -1,6 +1,5 @@
 """The ledger in Postgres: nothing without an intent, nothing without the lease, nothing billed twice."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,12 +21,6 @@ from support.ledger import an_intent, launched, seen
 from support.stores import NOON, Process, a_process
 
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one") as process:
-        yield process
 
 
 @pytest.fixture

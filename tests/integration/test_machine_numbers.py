@@ -1,6 +1,5 @@
 """Aliases of machines in Postgres: each number is given once, whatever becomes of the machine and its row."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,13 +11,7 @@ from fleetagent.domain.records import Run
 from fleetagent.domain.settle import Change
 from support.fleets import an_instance, as_listed
 from support.ledger import launched
-from support.stores import NOON, Process, a_process
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one") as process:
-        yield process
+from support.stores import NOON, Process
 
 
 @pytest.fixture

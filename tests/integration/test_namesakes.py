@@ -1,6 +1,5 @@
 """A resource that is deleted and made again under the same name, and processes that lag behind."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -8,13 +7,7 @@ import pytest
 from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
-from support.stores import KEY, NOON, Process, a_process
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url) as process:
-        yield process
+from support.stores import KEY, NOON, Process
 
 
 async def test_a_look_that_lags_changes_nothing_of_the_one_that_came_after(one: Process) -> None:

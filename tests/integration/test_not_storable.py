@@ -3,8 +3,7 @@
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,7 @@ from fleetagent.errors import NotStorable
 from support.fakes import QuietCluster
 from support.manifests import a_fleet_agent
 from support.on_postgres import OnPostgres
-from support.stores import KEY, NOON, Process, a_process
+from support.stores import KEY, NOON, Process
 
 BAD = "a\x00b\ud800c\udc00d\ufffee\x1b[31m\u202ef"
 HUGE = random.Random(1).randbytes(5_000_000).hex()  # noqa: S311
@@ -36,12 +35,6 @@ BAD_JSON = re.compile(r"(?<!\\)(?:\\\\)*\\u(?:00|d8)|[\ufffe]")
 """An escape, not somebody's text about one."""
 
 Answer = Callable[[dict[str, Any]], httpx2.Response]
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, lease=timedelta(seconds=60)) as process:
-        yield process
 
 
 async def test_a_refused_value_is_named_by_no_error(database_url: str) -> None:

@@ -1,6 +1,5 @@
 """What each look at the ledger tells of open alerts and of actions that wait for somebody."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,13 +9,7 @@ import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.tables import actions
 from fleetagent.domain.records import Pulse
-from support.stores import NOON, Process, a_process
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url) as process:
-        yield process
+from support.stores import NOON, Process
 
 
 async def test_the_newest_open_alerts_come_with_their_words_and_all_are_counted(one: Process) -> None:

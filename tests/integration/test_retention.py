@@ -1,7 +1,6 @@
 """Retention in Postgres: what goes, what stays at any age, and that nobody waits for it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -21,12 +20,6 @@ from support.stores import NOON, Process, a_process
 
 HOUR = timedelta(hours=1)
 NOTHING_LEFT: list[object] = []
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, lease=timedelta(seconds=60)) as process:
-        yield process
 
 
 async def a_quiet_run(process: Process, called_by: str = "noon") -> Run:

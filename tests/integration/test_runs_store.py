@@ -1,7 +1,6 @@
 """Runs in Postgres: numbered without gap or repeat, served once, given back when interrupted, owned by one process."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,18 +13,6 @@ from fleetagent.errors import LeaseLost
 from support.stores import NOON, Process, a_process
 
 SCHEDULE, REQUEST, FEEDBACK, EVENT = Trigger.SCHEDULE, Trigger.REQUEST, Trigger.FEEDBACK, Trigger.EVENT
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one") as process:
-        yield process
-
-
-@pytest.fixture
-async def two(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "two") as process:
-        yield process
 
 
 async def test_run_numbers_rise_by_one_and_never_fall_below_what_the_status_knows(one: Process) -> None:

@@ -1,7 +1,6 @@
 """Sessions and wakes in Postgres: what a reset archives, what it keeps, and what a late writer can no longer reach."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -12,16 +11,10 @@ from fleetagent.adapters.postgres.workers import PostgresWorkers
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
 from support.ledger import an_intent
-from support.stores import NOON, Process, a_process
+from support.stores import NOON, Process
 
 MINUTE = timedelta(minutes=1)
 INTENT = an_intent(worker_token_hash=token_hash("secret"))
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url) as process:
-        yield process
 
 
 async def test_a_reset_archives_the_conversation_and_keeps_counter_wakes_and_triggers(one: Process) -> None:

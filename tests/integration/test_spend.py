@@ -1,6 +1,5 @@
 """The day's bill in Postgres: every machine's time once, at the price it had, in the UTC day in which it fell."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,15 +11,9 @@ from fleetagent.domain.records import Run, Spent
 from fleetagent.domain.settle import Change
 from support.fleets import as_listed
 from support.ledger import an_intent, launched, seen
-from support.stores import NOON, Process, a_process
+from support.stores import NOON, Process
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one") as process:
-        yield process
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """A store with the past of a year answers as one that is new: no statement of a run or a look reads a whole table."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.audit import PostgresAudit
@@ -17,16 +15,10 @@ from fleetagent.domain.schedule import Trigger
 from support.conversation_contract import COST, said
 from support.ledger import launched, seen
 from support.past import BEFORE, a_long_past
-from support.stores import NOON, Process, a_process
+from support.stores import NOON, Process
 
 SMALL = {"alembic_version", "agents", "sessions", "hosts", "spend"}
 """One row in all, or a few for each agent: to read them all is no sign of a missing index."""
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, lease=timedelta(seconds=60)) as process:
-        yield process
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """A keeper's pass at the database: one statement owns the agent, one reads it; and one for all that is called for."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -9,19 +8,7 @@ import sqlalchemy as sa
 from fleetagent.domain.records import Taken
 from fleetagent.domain.schedule import Trigger
 from fleetagent.errors import LeaseLost
-from support.stores import KEY, NOON, Process, a_process
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one") as process:
-        yield process
-
-
-@pytest.fixture
-async def two(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "two") as process:
-        yield process
+from support.stores import KEY, NOON, Process
 
 
 async def take(process: Process, uid: str = "uid-1", floor: int = 0) -> Taken:

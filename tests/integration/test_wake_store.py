@@ -1,22 +1,13 @@
 """Wakes that a model asks for by the hundred: bounded in number, and each minute is one run at most."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import pairwise
 
-import pytest
-
 from fleetagent.domain.resource import WakeLimits
 from fleetagent.domain.schedule import wake_at
-from support.stores import NOON, Process, a_process
+from support.stores import NOON, Process
 
 LIMITS = WakeLimits.read({"min": "1m", "max": "24h", "limit": 20})
-
-
-@pytest.fixture
-async def one(database_url: str) -> AsyncIterator[Process]:
-    async with a_process(database_url, "one") as ready:
-        yield ready
 
 
 async def test_of_five_hundred_wishes_twenty_are_kept_a_minute_or_more_apart(one: Process) -> None:

@@ -39,9 +39,10 @@ async def test_the_next_run_begins_when_the_one_before_waits_for_its_model_and_n
 
     seen.set()
     await at_the_model.wait()
-    await waiting
-    assert second.memory.concluded
+    await turns()
+    assert second.memory.started == 1
     assert not first.memory.concluded
+    await waiting
     may_go_on.set()
     await running
 
