@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench import conversation, fleet, history, latency, memory, page, real_model, start, thousand
+from bench import conversation, fleet, history, latency, memory, page, real_model, soak, start, thousand
 from bench.machine import machine_line
 from bench.page import Parts, Table
 from bench.world import say
 
 LATENCY, START, MEMORY = "Annotate to model request", "Own start", "Idle operator"
-THOUSAND = "A thousand agents"
+THOUSAND, SOAK = "A thousand agents", "A soak with blows"
 HISTORY, CONVERSATION = "History beside its peers", "A conversation of months"
 REAL_MODEL, FLEET = "A real model server", "Acting on a fleet"
 
 
-NAMES = ("latency", "thousand", "start", "memory", "history", "conversation", "real-model", "fleet")
+NAMES = ("latency", "thousand", "soak", "start", "memory", "history", "conversation", "real-model", "fleet")
 
 
 def main() -> int:
@@ -39,6 +39,7 @@ def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Tabl
     return {
         "latency": (LATENCY, partial(latency.measure, args.samples, args.agents)),
         "thousand": (THOUSAND, partial(thousand.measure, args.many, args.at_once)),
+        "soak": (SOAK, partial(soak.measure, args.soak_figures)),
         "start": (START, start.measure),
         "memory": (MEMORY, memory.measure),
         "history": (HISTORY, history.measure),
@@ -55,6 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--agents", type=int, default=50, help="latency: FleetAgents present (default: %(default)s)")
     parser.add_argument("--many", type=int, default=1000, help="thousand: FleetAgents (default: %(default)s)")
     parser.add_argument("--at-once", type=int, default=100, help="thousand: runs at once (default: %(default)s)")
+    parser.add_argument("--soak-figures", type=Path, help="soak: those of one that was played (dist/soak.json)")
     parser.add_argument("--out", type=Path, default=page.RESULTS, help="the file to write (default: bench/results.md)")
     return parser.parse_args()
 
