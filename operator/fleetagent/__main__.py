@@ -1,4 +1,4 @@
-"""The command line: operator, migrate, dev, sim marketplace, sim model, crd, sweep."""
+"""The command line: operator, migrate, dev, sim marketplace, sim model, crd, sweep, alerts-test."""
 
 # ruff: noqa: PLC0415 - each command imports what it needs when it runs: `crd` must not wait for kopf
 
@@ -99,6 +99,12 @@ def _sweep(args: argparse.Namespace) -> int:
     return asyncio.run(sweep(args))
 
 
+def _alerts_test(args: argparse.Namespace) -> int:
+    from fleetagent.bootstrap.alerts_test import alerts_test
+
+    return asyncio.run(alerts_test(args))
+
+
 def _parser() -> argparse.ArgumentParser:
     """Each command imports what it needs when it runs: `crd` must not wait for kopf."""
     parser = argparse.ArgumentParser(prog="fleetagent", description="Agents that keep a rented GPU fleet on target.")
@@ -123,6 +129,10 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--market-url", default="https://console.vast.ai", help="default: %(default)s")
     sweep.add_argument("--api-key-file", required=True, help="file that holds the market's API key, or - for stdin")
     sweep.set_defaults(command=_sweep)
+    test = commands.add_parser("alerts-test", help="send a test to each receiver of a FleetAgent's alerts")
+    test.add_argument("--namespace", required=True, help="the FleetAgent's namespace")
+    test.add_argument("--name", required=True, help="its name")
+    test.set_defaults(command=_alerts_test)
     sim = commands.add_parser("sim", help="servers instead of the world").add_subparsers(required=True, metavar="WHAT")
     _simulators(sim, sys.argv[1:])
     return parser

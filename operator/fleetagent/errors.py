@@ -10,6 +10,12 @@ FleetAgentError
 ├── Unclear         an effect may have happened; find out, never repeat it
 ├── Denied          the other side said no for certain; nothing has happened
 ├── BadResource     the FleetAgent, or what it names, is wrong; only its owner can mend it: a condition
+├── BadRequest      a caller of page or API asked for what cannot be; the message says what to change
+│   └── BadCursor         what should be an earlier page's `next` is none of ours
+├── NotSignedIn     a caller's token is missing, or the API server does not know it any more
+├── NotAllowed      the API server's RBAC refuses a caller
+├── Conflict        somebody else has changed the resource in between: read it again, then say it again
+├── TooOften        a caller came too often, and has to wait
 ├── PromptTooLong   the model server refused the request for its length
 ├── BadReply        the model answered with something that cannot be used
 ├── BadPrompt       our request is not valid and was not sent: a fault of ours, never the model's
@@ -86,6 +92,18 @@ class NotSignedIn(FleetAgentError):  # noqa: N818
 
 class NotAllowed(FleetAgentError):  # noqa: N818
     """The API server's RBAC refuses a caller; the message is its own."""
+
+
+class Conflict(FleetAgentError):  # noqa: N818
+    """Somebody else has changed the resource in between: read it again, then say it again."""
+
+
+class TooOften(FleetAgentError):  # noqa: N818
+    """A caller came too often, and has to wait for so many seconds."""
+
+    def __init__(self, message: str, *, retry_after_seconds: int) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class PromptTooLong(FleetAgentError):  # noqa: N818

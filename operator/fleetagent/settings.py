@@ -1,10 +1,11 @@
 """What an installation may set, by environment variables; read once, when the process starts."""
 
+import ipaddress
 from datetime import timedelta
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from fleetagent.errors import CannotStart
@@ -34,7 +35,15 @@ class Settings(BaseSettings):
     """If set, the whole list of hosts that a resource's URLs may name, loopback too if listed; host or host:port."""
 
     web_listen: str = "127.0.0.1:8080"
-    """host:port of /metrics; page and API will stand there too."""
+    """host:port of page, API and /metrics."""
+
+    web_url: str | None = None
+    """The public base URL of `web_listen`, as browsers reach it by an ingress. With https://, cookies travel by TLS
+    alone. Not set: by port-forward."""
+
+    web_token: SecretStr | None = None
+    """Nobody has to log in: whoever reaches `web_listen` reads and steers with this Kubernetes token. For a machine of
+    one's own: `web_listen` must be loopback."""
 
     health_listen: str = "127.0.0.1:8081"
     """host:port of /healthz and /readyz."""
@@ -77,7 +86,7 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return tuple(filter(None, (v.strip() for v in value.split(",")))) if isinstance(value, str) else value
 
-    @field_validator("worker_url")
+    @field_validator("worker_url", "web_url")
     @classmethod
     def _base(cls, value: str | None) -> str | None:
         if value is not None and (not value.startswith(("http://", "https://")) or not urlsplit(value).hostname):
@@ -90,6 +99,13 @@ class Settings(BaseSettings):
         _host, colon, port = value.rpartition(":")
         if not colon or not port.isdigit() or int(port) > 65535:
             raise ValueError("must be host:port, such as 0.0.0.0:8080")
+        return value
+
+    @field_validator("web_token")
+    @classmethod
+    def _loopback_alone(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if value is not None and not _is_loopback(info.data.get("web_listen", "")):
+            raise ValueError("is for a FLEETAGENT_WEB_LISTEN on loopback alone, such as 127.0.0.1:8080")
         return value
 
     @property
@@ -114,3 +130,11 @@ def host_and_port(listen: str) -> tuple[str, int]:
     """`host:port` in its parts; IPv6 hosts stand in brackets."""
     host, _, port = listen.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _is_loopback(listen: str) -> bool:
+    host = host_and_port(listen)[0] if ":" in listen else ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may lead anywhere

@@ -93,6 +93,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
   value: {{ .Values.allowedHosts | join "," | quote }}
 - name: FLEETAGENT_WEB_LISTEN
   value: {{ printf "%s:%d" .Values.listenHost (int .Values.web.port) | quote }}
+- name: FLEETAGENT_WEB_URL
+  value: {{ .Values.web.url | quote }}
 - name: FLEETAGENT_HEALTH_LISTEN
   value: {{ printf "%s:%d" .Values.listenHost (int .Values.health.port) | quote }}
 - name: FLEETAGENT_WORKER_LISTEN

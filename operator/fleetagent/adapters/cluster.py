@@ -15,12 +15,17 @@ import aiohttp
 from kubernetes.aio.client import ApiClient, CoreV1Api, CoreV1Event, CustomObjectsApi
 from kubernetes.aio.client.exceptions import ApiException
 
+from fleetagent.agent.telling import told
 from fleetagent.domain.resource import GROUP, KIND, PLURAL, VERSION
 from fleetagent.domain.sparing import Sparing
 from fleetagent.domain.text import clean
 from fleetagent.errors import Denied, TryLater
 
 log = logging.getLogger(__name__)
+
+RUN = f"{GROUP}/run"
+"""The annotation by which an Event names the run that it speaks of."""
+LEVELS = {"Warning": logging.WARNING}
 
 STOP_CONFIG_MAP = "fleetagent-stop"
 TIMEOUT_SECONDS = 15
@@ -107,9 +112,17 @@ class KubernetesCluster:
 
     def _queue_event(self, about: tuple[str, str, str], kind: str, reason: str, message: str) -> None:
         namespace, name, uid = about
+        message = clean(message, LONGEST_EVENT)
+        extra = {"agent": f"{namespace}/{name}", "event": reason}
+        log.log(LEVELS.get(kind, logging.INFO), "%s/%s: %s: %s", namespace, name, reason, message, extra=extra)
+        run = told().get("run")
         now = datetime.now(UTC)  # noqa: TID251  # an Event's time is when it is said
         event = {
-            "metadata": {"name": f"{name[:230]}.{uuid4().hex[:12]}", "namespace": namespace},
+            "metadata": {
+                "name": f"{name[:230]}.{uuid4().hex[:12]}",
+                "namespace": namespace,
+                **({} if run is None else {"annotations": {RUN: str(run)}}),
+            },
             "involvedObject": {
                 "apiVersion": f"{GROUP}/{VERSION}",
                 "kind": KIND,
@@ -119,7 +132,7 @@ class KubernetesCluster:
             },
             "type": kind,
             "reason": reason,
-            "message": clean(message, LONGEST_EVENT),
+            "message": message,
             "source": {"component": "fleetagent"},
             "reportingComponent": "fleetagent.dev/operator",
             "reportingInstance": self._instance,

@@ -56,6 +56,7 @@ async def rent(desk: Desk, market: Market, offer: Offer, asked: Asked) -> Effect
     env = await desk.services.worlds.instance_env(desk.subject.agent)
     effect = await desk.services.effects.launch(desk.run, market, _wanted(desk, offer, env, asked))
     reason = "Launched" if effect.happened else "LaunchUnclear" if effect.happened is None else "LaunchFailed"
+    _count(desk, "launch", effect)
     await _tell(desk, reason, effect, offer)
     return effect
 
@@ -108,8 +109,14 @@ async def destroy(desk: Desk, market: Market, instance: Instance, asked: Asked) 
         by=asked.by,
         reason=str(asked.args.get("reason", "")),
     )
+    _count(desk, "stop", effect)
     await _tell(desk, "Stopped" if effect.happened else "StopUnclear", effect, None)
     return effect
+
+
+def _count(desk: Desk, kind: str, effect: Effect) -> None:
+    acted, key = desk.services.meter.acted, desk.subject.key
+    acted(key, kind, "done" if effect.happened else "unknown" if effect.happened is None else "failed")
 
 
 def _intent_key(desk: Desk, call_id: str) -> str:
@@ -142,6 +149,7 @@ async def _hold(desk: Desk, asked: Asked, wish: Wish) -> JsonObject:
     with contextlib.suppress(TryLater):  # it waits all the same; the next action reads everything anew
         await desk.count_again()
     key = desk.subject.key
+    desk.services.meter.acted(key, asked.kind, "waiting")
     await _say(desk, "Normal", "ApprovalNeeded", how_to_decide(waiting, key.namespace, key.name))
     told = {"action": waiting.name, "expires_at": f"{waiting.expires_at:%Y-%m-%dT%H:%M:%SZ}"}
     return {"ok": False, "waiting": told, "note": "a person decides; it counts meanwhile, so do not ask for it again"}

@@ -1,12 +1,11 @@
 """Makes room before a request: masking first, then a summary that is updated, the digest by code if that fails."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetagent.agent.ask import ask
 from fleetagent.agent.counting import doubted, measure
-from fleetagent.agent.transcript import SUMMARY_HEAD, Transcript
+from fleetagent.agent.transcript import Transcript
 from fleetagent.domain.conversation.compaction import (
     UNMASKED_RUNS,
     Compaction,
@@ -17,14 +16,12 @@ from fleetagent.domain.conversation.compaction import (
 )
 from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.conversation.summary import RunNote, acceptable_summary, digest, summary_request
-from fleetagent.domain.conversation.transcript import repair, wire
+from fleetagent.domain.conversation.transcript import SUMMARY_HEAD, repair, wire
 from fleetagent.domain.conversation.window import CAUTIOUS_RATIO, message_tokens, request_estimate
 from fleetagent.domain.records import RunReport
 from fleetagent.domain.text import clean
 from fleetagent.errors import BadPrompt, ContextFull, ModelFailed, PromptTooLong
 from fleetagent.ports import Cluster, Conversation, Meter, Model
-
-log = logging.getLogger(__name__)
 
 _WORTH_IT = 0.75
 """What a request that was refused must shrink to; for less nothing is forgotten."""
@@ -149,7 +146,6 @@ class Compact:
         lost = f"; {dropped} older messages of the operator left the prompt" if dropped else ""
         meta = transcript.subject.agent.metadata
         message = f"run {transcript.run.run_id}: {method}, about {before} → {after} tokens{because}{lost}"
-        log.info("%s: compacted: %s", transcript.subject.key, message)
         self._meter.compacted(transcript.subject.key, method)
         await self._cluster.event(
             meta.namespace, meta.name, meta.uid, kind="Normal", reason="Compacted", message=message

@@ -11,11 +11,10 @@ from fleetagent.domain.model import JsonObject
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.prompt import observation_text
 from fleetagent.domain.records import Run
+from fleetagent.domain.said import MOST_FEEDBACK_CHARS
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.text import clean
 from fleetagent.ports import Conversation
-
-MOST_FEEDBACK_CHARS = 2_000
 
 
 class Compose:

@@ -71,7 +71,7 @@ class Deletion:
             await self._say(meta, "DeletionWaits", keeps)
             await self._show(body, meta, keeps)
         else:
-            self._forget(meta.uid)
+            self._forget(meta)
         return keeps
 
     async def gone(self, body: Mapping[str, Any]) -> None:
@@ -94,12 +94,13 @@ class Deletion:
             words = f"its finalizer was taken off: nobody watches its machines any more, they bill: {names}"
             log.warning("%s is no more; %s", key, words)
             await self._say(meta, "MachinesAbandoned", words)
-        self._forget(meta.uid)
+        self._forget(meta)
 
-    def _forget(self, uid: str) -> None:
-        self._said.pop(uid, None)
-        self._known.pop(uid, None)
-        self._worlds.forget(uid)
+    def _forget(self, meta: Metadata) -> None:
+        self._said.pop(meta.uid, None)
+        self._known.pop(meta.uid, None)
+        self._worlds.forget(meta.uid)
+        self._report.forget(AgentKey(meta.namespace, meta.name))
 
     async def _step(self, body: Mapping[str, Any], meta: Metadata) -> str | None:
         agent = FleetAgent.stored(body)

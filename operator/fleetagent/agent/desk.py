@@ -12,7 +12,7 @@ from fleetagent.domain.facts import Facts
 from fleetagent.domain.fleet import Fleet, Offer
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.rates import with_history
-from fleetagent.domain.records import Pulse, Run
+from fleetagent.domain.records import AgentKey, Pulse, Run
 from fleetagent.errors import BadResource, TryLater
 from fleetagent.ports import Cluster, Ledger, Market, Meter, Runs, Worlds
 
@@ -71,6 +71,11 @@ class Desk:
     calls_unusable: int = 0
     """Those of them that no tool ever saw: broken, cut off, wrongly typed or of an unknown name."""
     last_unusable: str = ""
+
+    @property
+    def whose(self) -> tuple[AgentKey, int]:
+        """The agent and its run, for the log."""
+        return self.subject.key, self.run.run_id
 
     def unusable(self, because: str) -> None:
         """Count a call that can't be executed at all."""

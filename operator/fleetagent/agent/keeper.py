@@ -13,18 +13,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fleetagent.agent.gate import in_turn
+from fleetagent.agent.holding import Holding
 from fleetagent.agent.keeping import Keeping
 from fleetagent.agent.served import REMEMBERED, wants_reset
 from fleetagent.agent.sight import Sight
 from fleetagent.agent.subject import Subject, label_prefix
+from fleetagent.agent.telling import telling
 from fleetagent.agent.timetable import Timetable
 from fleetagent.agent.turn import Ended
 from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.records import AgentKey, AgentRecord, Lease, Taken
 from fleetagent.domain.resource import GROUP, FleetAgent, Mode
-from fleetagent.domain.schedule import Due, due
+from fleetagent.domain.schedule import Due, due, waits_since
 from fleetagent.domain.status import Finding
-from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, TryLater
+from fleetagent.errors import BadResource, FleetAgentError, LeaseLost, NotStorable, TryLater
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +43,18 @@ class Keeper:
         self._nudged = asyncio.Event()
         self._sight = Sight(keeping)
         self._timetable = Timetable(keeping)
+        self._holding = Holding(key, keeping.meter)
         self._run: asyncio.Task[Ended] | None = None
         self._lease: Lease | None = None
         self._broke_at: datetime | None = None
         self._highest_run_id = 0  # a floor of our own, should database and status both be set back
         self._rests_till: datetime | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The resource as it was heard of last."""
+        return self._body
 
     @property
     def uid(self) -> str:
@@ -90,11 +98,16 @@ class Keeper:
                 await asyncio.wait({task})
         self._task = self._run = None
         if self._lease is not None:
-            with contextlib.suppress(TryLater):
+            with contextlib.suppress(NotStorable, TryLater):  # it ends by itself
                 await self._k.agents.release(self._lease)
             self._lease = None
+        self._holding.handed_over()
 
     async def _keep(self) -> None:
+        with telling(agent=str(self.key)):
+            await self._go_round()
+
+    async def _go_round(self) -> None:
         while True:
             self._nudged.clear()
             self._rests_till = again_at = await self._try()
@@ -114,6 +127,7 @@ class Keeper:
         except LeaseLost as error:
             log.info("%s: %s", self.key, error)
             self._lease = None
+            self._holding.lost()
         except BadResource as error:
             await self._complain(Finding(error.condition, "False", error.reason, str(error)))
         except TryLater as error:
@@ -143,8 +157,10 @@ class Keeper:
             if subject.record.deleted:
                 return None  # another process has seen its end; a watch that lags must not work for it any more
             if (why := _no_longer_wanted(subject)) is None:
-                pending, _ = await self._k.runs.waiting(subject.record.id)
-                await self._k.served.persist(subject, pending)
+                pending, wakes = await self._k.runs.waiting(subject.record.id)
+                self._k.meter.waits(self.key, waits_since(self._k.now(), pending, wakes))
+                if await self._k.served.persist(subject, pending):
+                    log.info("%s: somebody asked for something: it calls for the next run", self.key)
                 return None  # the run's end nudges
             await self._cancel_run(why)
         if self._sight.known.gone and not await self._k.report.finds(agent.metadata, self._sight.known):
@@ -161,18 +177,28 @@ class Keeper:
             if (problem := self._timetable.problem(subject)) is not None:
                 self._sight.note(problem)
             called = await self._k.served.persist(subject, taken.pending)
-            return await self._go_on(subject, taken, called=bool(called))
+            if called:
+                log.info("%s: somebody asked for something: it calls for a run", self.key)
+            again_at = await self._go_on(subject, taken, called=bool(called))
+        if self._run is None:  # not within the block: a renewal at this moment would take it for lost
+            await self._k.agents.release(taken.lease)
+            self._lease = None
+        return again_at
 
     async def _take(self, agent: FleetAgent) -> Taken | None:
         """Own the agent, and know of it: a lease that was taken for nobody would keep other replicas waiting."""
         uid, (floor, handled) = agent.metadata.uid, self._told_by_status(agent)
         taken = await self._k.agents.take(self.key, uid, floor=floor, handled=handled, now=self._k.now())
-        if taken is not None:
+        if taken is None:
+            self._holding.lost()
+        else:
+            self._holding.taken()
             self._lease, self._highest_run_id = taken.lease, taken.record.last_run_id
         return taken
 
     async def _go_on(self, subject: Subject, taken: Taken, *, called: bool) -> datetime | None:
         lease, what = taken.lease, Due((), None)
+        self._k.meter.waits(self.key, waits_since(self._k.now(), taken.pending, taken.wakes))
         if subject.spec.mode is not Mode.SUSPENDED:
             what = due(
                 self._k.now(),
@@ -195,9 +221,10 @@ class Keeper:
         if looked:
             await self._sight.look(subject, lease)
         await self._sight.tell(subject, taken, what.look_again_at, looked=looked)
-        await self._k.prune(self.key, lease, subject.spec.retention, busy=lambda: self._busy(what.look_again_at))
-        await self._k.agents.release(lease)
-        self._lease = None
+        retention = subject.spec.retention
+        pruned = await self._k.prune(self.key, lease, retention, busy=lambda: self._busy(what.look_again_at))
+        if pruned is not None:
+            self._k.meter.tables(pruned.sizes)
         return min(at for at in (what.look_again_at, rests_until, self._sight.looks_at()) if at is not None)
 
     def _rests_until(self) -> datetime | None:
@@ -276,6 +303,8 @@ class Keeper:
             return
         error = run.exception()
         self._broke_at = self._k.now() if error is not None else None
+        if isinstance(error, LeaseLost):
+            self._holding.lost()
         if isinstance(error, FleetAgentError):
             log.warning("%s: the run ended early: %s", self.key, error)
         elif error is not None:

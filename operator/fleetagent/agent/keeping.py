@@ -1,6 +1,7 @@
 """What the keepers of all agents work with."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,7 +12,9 @@ from fleetagent.agent.pruning import Pruning
 from fleetagent.agent.report import Report
 from fleetagent.agent.served import Served
 from fleetagent.agent.turn import Turn
-from fleetagent.ports import Agents, Ledger, Runs
+from fleetagent.domain.receivers import Standing
+from fleetagent.domain.records import AgentKey
+from fleetagent.ports import Agents, Ledger, Meter, Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class Keeping:
     turn: Turn
     report: Report
     prune: Pruning
+    meter: Meter
+    standing: Callable[[AgentKey], Standing | None]
+    """How it stands with those whom an agent's alerts go to."""
     now: Now
     look_every: timedelta
     """How old the picture of the fleet may be while no run is due."""

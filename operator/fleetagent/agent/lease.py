@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -43,7 +44,7 @@ class Ownership:
         work = _Work(lease, body)
         self._going_on.add(work)
         if self._renewing is None or self._renewing.done():
-            self._renewing = asyncio.create_task(self._renew(), name="renewal of leases")
+            self._renewing = asyncio.create_task(self._renew(), name="renewal of leases", context=Context())
         try:
             yield
             if work.lost is not None:
@@ -69,6 +70,10 @@ class Ownership:
                 renewed = await self._leases.renew(held)
             except TryLater as error:
                 log.warning("%d leases could not be renewed: %s", len(held), error)
+                pause_seconds /= SOON
+                continue
+            except Exception:
+                log.exception("%d leases could not be renewed; it is tried again", len(held))
                 pause_seconds /= SOON
                 continue
             self._end(renewed.lost)

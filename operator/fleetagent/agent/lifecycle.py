@@ -166,7 +166,6 @@ class Lifecycle:
             elif change.news is not None:
                 await event(kind="Normal", reason="FleetChanged", message=change.news)
         for doomed in settled.doomed:
-            log.info("%s: %s", subject.key, doomed.news)
             await event(kind="Warning", reason="MachineGivenUp", message=doomed.news)
 
 

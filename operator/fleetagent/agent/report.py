@@ -9,12 +9,14 @@ from typing import Any
 
 from fleetagent.agent.judgement import TOKENS_USED_UP, budget_used_up
 from fleetagent.agent.subject import Subject
+from fleetagent.agent.telling import telling
 from fleetagent.agent.written import Written, as_patch
 from fleetagent.domain.fallback import controller_decides
 from fleetagent.domain.fleet import Fleet
 from fleetagent.domain.news import news
 from fleetagent.domain.observation import Alert, Observation
-from fleetagent.domain.records import Outcome, Pulse, RunReport
+from fleetagent.domain.receivers import Standing, delivered
+from fleetagent.domain.records import AgentKey, Outcome, Pulse, RunReport
 from fleetagent.domain.resource import (
     Condition,
     FleetAgentStatus,
@@ -53,6 +55,8 @@ class Known:
     written: Written = field(default_factory=Written)
     dropped: tuple[str, ...] | None = None
     """Fields of the last whole report that the API server did not keep; None before the first one."""
+    receivers: Standing | None = None
+    """How it stands with those whom alerts go to, as far as this process knows."""
     gone: bool = False
     """There was no such resource when the last report was written, whatever a watch has said or missed."""
 
@@ -98,13 +102,17 @@ class Report:
             feedback_dropped=session.feedback_dropped,
             counts=counts,
             controller_since=_controller_since(subject, known.pulse, last),
+            delivery=_delivered(subject, known),
         )
         stored = subject.agent.status.to_merge_patch()
         for _ in range(2):  # what the API server drops is known after a write, and said by another one
             found = findings(subject.spec, known.seen, replace(health, dropped=known.dropped), now, before)
             known.conditions = merged(before, found, now, meta.generation)
-            await self._announce(meta, before, known.conditions)
-            status = _status(subject, known, last, wakes, next_run_at).to_merge_patch()
+            with telling(run=last.run_id if last is not None else None):
+                await self._announce(meta, before, known.conditions)
+            said = _status(subject, known, last, wakes, next_run_at)
+            self._count(subject, known, said, wakes)
+            status = said.to_merge_patch()
             if known.written.stands(status, stored, now):
                 return
             came_back = await self._write(meta, known, status, stored, now)
@@ -112,6 +120,14 @@ class Report:
                 return
             known.dropped, before = pruned(status, came_back), known.conditions
             self._note_the_schema(fields(status), known.dropped)
+
+    def _count(self, subject: Subject, known: Known, said: FleetAgentStatus, wakes: tuple[Wake, ...]) -> None:
+        waiting = len(said.waiting_actions) if known.pulse is None else len(known.pulse.waiting)
+        self._meter.reported(subject.key, subject.spec, said, known.seen, wakes=len(wakes), waiting=waiting)
+
+    def forget(self, key: AgentKey) -> None:
+        """The resource is gone: nothing is told of it any more."""
+        self._meter.forget(key)
 
     async def _write(
         self, meta: Metadata, known: Known, patch: Mapping[str, Any], stored: Mapping[str, Any], now: datetime
@@ -155,6 +171,7 @@ class Report:
         new = {finding.type: finding, **{f.type: f for f in stalled(ready)}, "Ready": ready}
         kept = tuple(c for c in before if c.type not in {*new, "Stalled"})
         known.conditions = (*kept, *merged(before, new.values(), now, meta.generation))
+        self._meter.conditions(AgentKey(meta.namespace, meta.name), known.conditions)
         if announce:
             await self._announce(meta, before, known.conditions)
         said = FleetAgentStatus(observed_generation=meta.generation, conditions=known.conditions).to_wire()
@@ -168,16 +185,24 @@ class Report:
     async def alerts(self, meta: Metadata, alerts: Iterable[Alert]) -> None:
         """Give each alert to people by the id that they acknowledge it by."""
         for alert in alerts:
-            message = f"alert-{alert.id}: {alert.message}"
-            await self._cluster.event(
-                meta.namespace, meta.name, meta.uid, kind="Warning", reason="Alert", message=message
-            )
+            of_run = f" (run {alert.run_id})" if alert.run_id else ""
+            message = f"alert-{alert.id}: {alert.message}{of_run}"
+            with telling(run=alert.run_id or None):
+                await self._cluster.event(
+                    meta.namespace, meta.name, meta.uid, kind="Warning", reason="Alert", message=message
+                )
 
     async def _announce(self, meta: Metadata, before: Iterable[Condition], after: Iterable[Condition]) -> None:
         for said in news(before, after):
             await self._cluster.event(
                 meta.namespace, meta.name, meta.uid, kind=said.kind, reason=said.reason, message=said.message
             )
+
+
+def _delivered(subject: Subject, known: Known) -> Finding:
+    """By what stands in the status now: another process may have sent what this one knows nothing of."""
+    stands = subject.agent.status.conditions
+    return delivered(asked=subject.spec.alerts is not None, standing=known.receivers, before=stands)
 
 
 def _controller_since(subject: Subject, pulse: Pulse | None, last: RunReport | None) -> datetime | None:

@@ -1,39 +1,16 @@
 """What people said by annotation and nobody has served yet, in this order: reset, words, approvals, request."""
 
-import hashlib
-import re
-
 from fleetagent.agent.approvals import Approvals
-from fleetagent.agent.compose import MOST_FEEDBACK_CHARS
 from fleetagent.agent.subject import Subject
 from fleetagent.domain.records import Lease
 from fleetagent.domain.resource import Annotation
+from fleetagent.domain.said import ACKNOWLEDGEMENT, MOST_COMMENT_CHARS, MOST_FEEDBACK_CHARS, NAMES, value_of
 from fleetagent.domain.schedule import Pending, Trigger
 from fleetagent.domain.text import clean
 from fleetagent.ports import Agents, Cluster, Runs
 
-LONGEST_VALUE = 253
-MOST_COMMENT_CHARS = MOST_FEEDBACK_CHARS - 600  # beside it the agent is told which alert it is about
-ACKNOWLEDGEMENT = re.compile(r"^\s*(?:alert-)?(\d{1,12})\s*(?::\s*(.*))?$", re.DOTALL)
-
-NAMES: dict[str, Annotation] = {
-    "request": Annotation.REQUESTED_AT,
-    "reset": Annotation.RESET_REQUESTED_AT,
-    "message": Annotation.MESSAGE,
-    "acknowledge": Annotation.ACKNOWLEDGE,
-    "approve": Annotation.APPROVE,
-    "reject": Annotation.REJECT,
-}
 REMEMBERED = (*NAMES, "session")
 """What has a last handled value, in the row and in the status."""
-
-
-def value_of(name: str, said: str) -> str:
-    """How a value is remembered: itself, or its hash where it is long or somebody's words."""
-    said = clean(said)
-    if name != "message" and len(said.encode()) <= LONGEST_VALUE:  # the status bounds bytes
-        return said
-    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def unserved(subject: Subject, name: str) -> str | None:

@@ -63,6 +63,7 @@ class Sight:
             self.known.pulse = await self._k.ledger.pulse(subject.record.id, 0, now)
         await self._sample(subject)
         self.known.hear_of(subject, taken.last)
+        self.known.receivers = self._k.standing(subject.key)
         await self._k.report(subject, self.known, last=taken.last, wakes=taken.wakes, next_run_at=next_run_at, now=now)
         self.untold = False
 

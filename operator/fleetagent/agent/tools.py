@@ -3,6 +3,7 @@
 Names and shapes are promises: prompts, simulated models and people's notes rely on them.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,8 @@ from fleetagent.domain.model import JsonObject
 from fleetagent.domain.money import dollars
 from fleetagent.domain.schedule import wake_at
 from fleetagent.domain.text import clean, neutral
+
+log = logging.getLogger(__name__)
 
 MOST_OFFERS_SHOWN = 15
 
@@ -196,6 +199,7 @@ async def schedule_next_check(desk: Desk, arguments: CheckArguments, _: str) -> 
     if wake is None:
         return {"ok": False, "because": f"{limits.limit} checks are pending already; cancel one first"}
     desk.wakes_changed += 1
+    log.info("%s run %s: wake %s at %s: %s", *desk.whose, wake.id, f"{wake.at:%Y-%m-%d %H:%M}", wake.reason)
     return {"ok": True, "id": wake.id, "at": f"{wake.at:%Y-%m-%d %H:%M} UTC"}
 
 
@@ -203,6 +207,7 @@ async def cancel_check(desk: Desk, arguments: CancelArguments, _: str) -> JsonOb
     """Cancel a wake of this agent."""
     if await desk.services.runs.cancel_wake(desk.run, arguments.id):
         desk.wakes_changed += 1
+        log.info("%s run %s: wake %s is cancelled", *desk.whose, arguments.id)
         return {"ok": True}
     return {"ok": False, "because": "no pending check has this id"}
 

@@ -8,7 +8,7 @@ from fleetagent.agent.subject import Subject
 from fleetagent.domain.conversation.counts import Counts
 from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.conversation.strict import violations
-from fleetagent.domain.conversation.transcript import repair, wire
+from fleetagent.domain.conversation.transcript import prompt_rows, wire
 from fleetagent.domain.conversation.window import (
     Anchor,
     Budget,
@@ -25,7 +25,6 @@ from fleetagent.domain.text import clean, cut
 from fleetagent.errors import BadPrompt, ContextFull
 from fleetagent.ports import Conversation
 
-SUMMARY_HEAD = "Summary of earlier runs, written by the program or by you:\n"
 SHARE_FOR_TOOL_RESULTS = 4  # a quarter of the budget is kept free for what the tools will answer
 LEAST_REPLY = 256
 """An answer with less room than this is mostly cut off."""
@@ -74,11 +73,8 @@ class Transcript:
         """The token budget, divided."""
         return budget_of(self.subject, self.window)
 
-    def _head(self) -> list[Message]:
-        return [Message(0, Kind.SUMMARY, "user", SUMMARY_HEAD + self.summary)] if self.summary else []
-
     def _shown(self, mine: Sequence[Message], current_run: int) -> tuple[JsonObject, ...]:
-        rows = repair([*self._head(), *self.history, *mine])
+        rows = prompt_rows(self.summary, [*self.history, *mine])
         system = system_prompt(self.subject.spec)
         return wire(system, rows, current_run=current_run, masked_before_run=self.masked_before_run)
 

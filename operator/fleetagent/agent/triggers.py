@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleetagent.agent.deletion import Deletion
@@ -68,6 +68,10 @@ class Triggers:
                 self._heard = waiting
             await asyncio.sleep(self._keeping.listen_every.total_seconds())
 
+    def kept(self) -> Iterator[Mapping[str, Any]]:
+        """The resources that this process keeps, each as it was heard of last."""
+        return (keeper.body for keeper in self._keepers.values())
+
     def nudge(self, key: AgentKey) -> None:
         """Something was persisted for this agent; if another process keeps it, that one hears of it within seconds."""
         if keeper := self._keepers.get(key):
@@ -96,6 +100,8 @@ class Triggers:
             await departure.stop()
         if was_kept or departure is not None:
             await self._deletion.gone(body)
+            if key_of(body) not in self._keepers:
+                self._keeping.meter.forget(key_of(body))
 
     async def _let_go_of(self, body: Mapping[str, Any]) -> bool:
         """Whether it was kept. A namesake that was made since is another one, and stays."""
@@ -109,6 +115,7 @@ class Triggers:
     async def _let_go(self, key: AgentKey) -> None:
         if keeper := self._keepers.pop(key, None):
             await keeper.stop()
+            self._keeping.meter.forget(key)
 
     async def rest(self) -> None:
         """Stop keeping all of them until each is looked at again: another replica is active, and need not wait."""
@@ -129,6 +136,8 @@ class Triggers:
         departures, self._departures = self._departures, {}
         kept = (self._let_go(key) for key in list(self._keepers))
         await asyncio.gather(*kept, *(departure.stop() for departure in departures.values()))
+        if not self._keepers:
+            self._keeping.meter.rest()
 
 
 def key_of(body: Mapping[str, Any]) -> AgentKey:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 
 from fleetagent.agent.approvals import take_up
@@ -27,11 +28,13 @@ from fleetagent.agent.lease import Ownership
 from fleetagent.agent.loop import Ending, Loop
 from fleetagent.agent.skip import looks, nothing_new
 from fleetagent.agent.subject import Subject
+from fleetagent.agent.telling import telling
 from fleetagent.agent.transcript import Transcript
+from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.conversation.messages import Kind, Message
 from fleetagent.domain.observation import Observation
 from fleetagent.domain.records import EFFECTS, Conclusion, Lease, Outcome, Run
-from fleetagent.domain.schedule import Trigger
+from fleetagent.domain.schedule import Trigger, was_due_at
 from fleetagent.domain.text import clean
 from fleetagent.errors import (
     BadPrompt,
@@ -110,15 +113,24 @@ class Turn:
         Whatever else goes wrong in the middle gives back what called for the run: `TryLater` when the memory fails.
         """
         run: Run | None = None
+        ended: Ended | None = None
         try:
             async with self._ownership.kept(lease), in_turn(self._starting) as let_the_next_start:
                 run = await self._runs.claim(lease, self._now())
-                log.info("%s run %s: %s", subject.key, run.run_id, ", ".join(run.calls.kinds))
-                return await self._go(subject, run, newest, let_the_next_start)
+                kinds = ", ".join(run.calls.kinds)
+                with telling(run=run.run_id, trigger=kinds):
+                    log.info("%s run %s: %s", subject.key, run.run_id, kinds)
+                    self._services.meter.run_began(subject.key, run, _due_at(subject, run))
+                    ended = await self._go(subject, run, newest, let_the_next_start)
+                    self._services.meter.run_ended(subject.key, run, ended.outcome)
+                    return ended
         except (asyncio.CancelledError, Exception) as error:
             if run is not None:
+                if ended is None:
+                    self._services.meter.run_ended(subject.key, run, Outcome.INTERRUPTED)
                 because = clean(str(error)) or type(error).__name__
-                await self._give_back(run, because, wanted=isinstance(error, asyncio.CancelledError))
+                wanted = isinstance(error, asyncio.CancelledError)
+                await unbroken(self._give_back(run, because, wanted=wanted))  # it may be cancelled once more
             raise
 
     async def _go(
@@ -157,7 +169,7 @@ class Turn:
 
     async def _without_model(self, desk: Desk, conclusion: Conclusion) -> Ended:
         await self._runs.conclude(desk.run, conclusion)
-        log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, conclusion.outcome, conclusion.summary)
+        _tell_the_end(desk, conclusion.outcome, conclusion.summary)
         return Ended(desk.run, desk.seen, conclusion.outcome, None, None, model_asked=False)
 
     async def _converse(self, desk: Desk, transcript: Transcript) -> tuple[Ending, Trouble | None]:
@@ -220,7 +232,7 @@ class Turn:
                 told=desk.told,
             ),
         )
-        log.info("%s run %s: %s: %s", desk.subject.key, run.run_id, outcome, summary)
+        _tell_the_end(desk, outcome, summary)
         problem = (trouble.reason, trouble.sentence) if trouble is not None and trouble.is_models else None
         return Ended(run, desk.seen, outcome, error, problem, model_asked=spent.model_calls > 0)
 
@@ -230,3 +242,14 @@ class Turn:
             await self._runs.interrupt(run, because, wanted=wanted)
         except (LeaseLost, NotStorable, TryLater) as error:
             log.warning("run %s was not closed (%s); whoever runs next closes it", run.run_id, error)
+
+
+def _due_at(subject: Subject, run: Run) -> datetime | None:
+    planned = subject.record.next_scheduled_at if Trigger.SCHEDULE in run.calls.kinds else None
+    debounce = subject.spec.schedule.debounce
+    pending, wakes = run.calls.pending, run.calls.wakes
+    return was_due_at(run.started_at, planned=planned, pending=pending, wakes=wakes, debounce=debounce)
+
+
+def _tell_the_end(desk: Desk, outcome: Outcome, summary: str) -> None:
+    log.info("%s run %s: %s: %s", desk.subject.key, desk.run.run_id, outcome, summary, extra={"outcome": outcome})

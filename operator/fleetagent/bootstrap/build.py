@@ -14,14 +14,16 @@ import httpx
 import httpx2
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fleetagent.adapters.metrics import Metrics
+from fleetagent.adapters.metrics import MeteredCluster, Metrics
 from fleetagent.adapters.model.client import model_http_client
+from fleetagent.adapters.notify import ApprisePager
 from fleetagent.adapters.postgres.agents import PostgresAgents
 from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.adapters.postgres.conversation import PostgresConversation
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.leases import PostgresLeases
 from fleetagent.adapters.postgres.ledger import PostgresLedger
+from fleetagent.adapters.postgres.notices import PostgresOutbox
 from fleetagent.adapters.postgres.runs import PostgresRuns
 from fleetagent.adapters.postgres.worker_tokens import token_hash
 from fleetagent.adapters.postgres.workers import PostgresWorkers
@@ -35,12 +37,14 @@ from fleetagent.agent.clock import Now
 from fleetagent.agent.compact import Compact
 from fleetagent.agent.compose import Compose
 from fleetagent.agent.deletion import Deletion
+from fleetagent.agent.delivery import Delivery
 from fleetagent.agent.desk import Secret, Services
 from fleetagent.agent.effects import Effects
 from fleetagent.agent.keeping import Keeping
 from fleetagent.agent.lease import Ownership
 from fleetagent.agent.lifecycle import Lifecycle
 from fleetagent.agent.loop import Loop
+from fleetagent.agent.notices import Notices
 from fleetagent.agent.observe import Observe
 from fleetagent.agent.pruning import Pruning
 from fleetagent.agent.report import Report
@@ -95,6 +99,7 @@ class Built:
     """What a process serves, and what it must close."""
 
     triggers: Triggers
+    notices: Notices
     workers: WorkerEndpoint
     database: Database
     http: httpx.AsyncClient
@@ -132,12 +137,14 @@ def build(
     pace = DEFAULT_LIMITS if settings.market_pacing else NO_LIMITS
     pacer = Pacer(pace, clock=outside.steady, wall_clock=lambda: now().timestamp())
     metrics = Metrics()
+    cluster = MeteredCluster(cluster, metrics)
+    reach = Reach(settings.allowed_hosts)
     worlds = RealWorlds(
         cluster=cluster,
-        markets=VastMarkets(http, pacer, SearchMemory(clock=outside.steady)),
+        markets=VastMarkets(http, pacer, SearchMemory(clock=outside.steady), heard=metrics.market_call),
         http=http,
         model_http=outside.model_http,
-        reach=Reach(settings.allowed_hosts),
+        reach=reach,
         worker_url=settings.worker_url,
         now=now,
         metrics=metrics,
@@ -179,6 +186,12 @@ def build(
         now=now,
         starting=starting,
     )
+    listen_every = timedelta(seconds=min(LISTEN_SECONDS, settings.beat_seconds))
+    outbox = PostgresOutbox(database, cluster=settings.cluster)
+    deliver = Delivery(
+        outbox, ApprisePager(reach), cluster, metrics, now=now, steady=outside.steady, web_url=settings.web_url
+    )
+    notices = Notices(outbox, deliver, now=now, every=listen_every)
     keeping = Keeping(
         cluster_name=settings.cluster,
         agents=agents,
@@ -190,9 +203,11 @@ def build(
         turn=turn,
         report=Report(cluster, metrics),
         prune=Pruning(PostgresAudit(database), now),
+        meter=metrics,
+        standing=notices.standing,
         now=now,
         look_every=timedelta(seconds=settings.look_seconds),
-        listen_every=timedelta(seconds=min(LISTEN_SECONDS, settings.beat_seconds)),
+        listen_every=listen_every,
         starting=starting,
         retry_after=timedelta(seconds=min(5.0, settings.look_seconds)),
     )
@@ -211,4 +226,4 @@ def build(
     )
     triggers = Triggers(keeping, deletion)
     workers = WorkerEndpoint(PostgresWorkers(database, outside.steady), triggers, now, outside.steady)
-    return Built(triggers, workers, database, http, worlds, metrics)
+    return Built(triggers, notices, workers, database, http, worlds, metrics)

@@ -5,8 +5,12 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from fleetagent.agent.telling import told
+
 WAITS = "failed temporarily: "
 RESOURCES_REMEMBERED = 1000
+FIELDS = ("agent", "run", "trigger", "outcome", "event", "lease")
+"""What a line may have beside what is being worked for."""
 LIBRARIES = ("alembic", "httpcore", "httpcore2", "httpx", "httpx2", "kopf", "kubernetes", "openai", "uvicorn")
 
 
@@ -26,16 +30,20 @@ def _visible(text: str) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line; in it the agent, its run and what called for that, wherever something is done for one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
-        line = {
+        line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **told(),
+            **{name: getattr(record, name) for name in FIELDS if hasattr(record, name)},
         }
+        if "agent" not in line and (ref := getattr(record, "k8s_ref", None)):
+            line["agent"] = f"{ref.get('namespace')}/{ref.get('name')}"
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

@@ -19,11 +19,11 @@ from fleetagent.bootstrap.build import Built, build, process_name, utc_now
 from fleetagent.bootstrap.credentials import one_line
 from fleetagent.bootstrap.kubeapi import Kubernetes, log_in, open_kubernetes, until_one_is_back
 from fleetagent.bootstrap.peering import check_peering, priority
+from fleetagent.bootstrap.web import open_web
 from fleetagent.entrypoints import handlers
 from fleetagent.entrypoints.guarded import Crowd
 from fleetagent.entrypoints.health import health_app
 from fleetagent.entrypoints.listen import listening
-from fleetagent.entrypoints.metrics import metrics_app
 from fleetagent.entrypoints.signs import Signs
 from fleetagent.entrypoints.turns import Turns, insights
 from fleetagent.errors import CannotStart
@@ -99,8 +99,11 @@ async def _open(
     stack.push_async_callback(built.http.aclose)
     stack.push_async_callback(built.worlds.model_http.aclose)
     await stack.enter_async_context(_events(cluster, signs))
+    await stack.enter_async_context(_alerts(built, signs))
     workers = await _listen(stack, "FLEETAGENT_WORKER_LISTEN", settings.worker_listen, built.workers.app(), Crowd())
-    web = await _listen(stack, "FLEETAGENT_WEB_LISTEN", settings.web_listen, metrics_app(built.metrics.text))
+    app, live = open_web(stack, settings, built, kubernetes)
+    web = await _listen(stack, "FLEETAGENT_WEB_LISTEN", settings.web_listen, app)
+    await stack.enter_async_context(live)
     log.info("listening: %s, %s, %s", health, workers, web)
     stack.push_async_callback(built.triggers.close)
     return built
@@ -120,6 +123,19 @@ async def _ending_when_one_is_back(kubernetes: Kubernetes, told_to_end: asyncio.
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+@contextlib.asynccontextmanager
+async def _alerts(built: Built, signs: Signs) -> AsyncIterator[None]:
+    """Their task, which ends after all agents were let go of: what is under way may take its time."""
+    task = asyncio.create_task(built.notices.run(built.triggers.kept, built.triggers.nudge), name="alerts")
+    signs.rely_on(task)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await built.notices.close()
 
 
 @contextlib.asynccontextmanager

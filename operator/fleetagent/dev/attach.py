@@ -18,7 +18,7 @@ NAME = "dev.json"
 class Addresses:
     """Where everything is; `pid` is the operator's and changes when it is started again.
 
-    `webURL` has /metrics; the page will stand there too.
+    `webURL` is the page, without login; /metrics and /api/v1 stand there too.
     """
 
     kubeconfig: str

@@ -16,6 +16,8 @@ from fleetagent.errors import CannotStart
 
 HOME = "fleetagent-system"
 SERVICE_ACCOUNT = "fleetagent"
+PERSON = "you"
+"""Whoever looks at the page of `fleetagent dev`: they may read and steer FleetAgents, and nothing else."""
 AGENT_NAMESPACE = "default"  # kubectl needs no -n there
 MARKET_KEY = "sim-key"
 ESTABLISHED_WITHIN = "30s"
@@ -33,7 +35,7 @@ def prepare(control_plane: ControlPlane) -> Path:
     """Make everything that the operator needs; a kubeconfig of its ServiceAccount, which is at home in `HOME`."""
     definition = crd()
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
-    apply(control_plane, [definition, home, *operator_objects(HOME, SERVICE_ACCOUNT), *secrets()])
+    apply(control_plane, [definition, home, *operator_objects(HOME, SERVICE_ACCOUNT), *person_objects(), *secrets()])
     name = f"crd/{definition['metadata']['name']}"
     control_plane.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISHED_WITHIN}", name)
     # Established comes a moment before the first list is answered; the operator would log the refusals.
@@ -43,6 +45,24 @@ def prepare(control_plane: ControlPlane) -> Path:
             raise CannotStart(f"the API server does not list {PLURAL}.{GROUP} after {LISTED_WITHIN_S:g} s")
         time.sleep(0.05)
     return control_plane.kubeconfig_for(SERVICE_ACCOUNT, HOME)
+
+
+def person_objects() -> list[dict[str, Any]]:
+    """The account by which the page asks, where nobody has to log in."""
+    group = "rbac.authorization.k8s.io"
+    verbs = ["get", "list", "watch", "patch"]
+    role = {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": verbs}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": PERSON, "namespace": HOME}},
+        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": PERSON}, "rules": [role]},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": PERSON},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": PERSON},
+            "subjects": [{"kind": "ServiceAccount", "name": PERSON, "namespace": HOME}],
+        },
+    ]
 
 
 def apply(control_plane: ControlPlane, objects: Sequence[Mapping[str, Any]]) -> None:

@@ -100,11 +100,15 @@ class ControlPlane(Closing):
 
     def kubeconfig_for(self, service_account: str, namespace: str, *, lifetime: timedelta = TOKEN_LIFETIME) -> Path:
         """A kubeconfig with a token of this ServiceAccount, which must exist: it may do what RBAC lets it do."""
+        token = self.token_for(service_account, namespace, lifetime=lifetime)
+        return self._write_kubeconfig(f"{namespace}.{service_account}", token, namespace)
+
+    def token_for(self, service_account: str, namespace: str, *, lifetime: timedelta = TOKEN_LIFETIME) -> str:
+        """A token of this ServiceAccount, as `kubectl create token` gives it."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
         asked = {"expirationSeconds": int(lifetime.total_seconds())}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": asked}
-        token = str(self.api.call("POST", path, request)["status"]["token"])
-        return self._write_kubeconfig(f"{namespace}.{service_account}", token, namespace)
+        return str(self.api.call("POST", path, request)["status"]["token"])
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """What kubectl prints, as the admin or with another kubeconfig; `KubectlError` with its complaint."""

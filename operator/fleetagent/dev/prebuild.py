@@ -6,9 +6,11 @@ Inside pytest the same builds would be silent, and would count against the time 
 import sys
 
 from fleetagent.dev.binaries import find_binaries
+from fleetagent.dev.chromium import find_chromium
 from fleetagent.dev.helm import find_helm
 from fleetagent.dev.official_client import find_official_client
 from fleetagent.dev.pgbouncer import find_pgbouncer
+from fleetagent.dev.promtool import find_promtool
 from fleetagent.errors import CannotStart
 
 if __name__ == "__main__":
@@ -17,5 +19,7 @@ if __name__ == "__main__":
         find_helm()
         find_pgbouncer()
         find_official_client()
+        find_chromium()
+        find_promtool()
     except CannotStart as reason:
         sys.exit(f"error: {reason}")

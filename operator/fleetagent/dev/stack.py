@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleetagent.dev.attach import Addresses
 from fleetagent.dev.binaries import Binaries, find_binaries
-from fleetagent.dev.cluster_setup import MARKET_KEY, apply, example_agent, prepare
+from fleetagent.dev.cluster_setup import HOME, MARKET_KEY, PERSON, apply, example_agent, prepare
 from fleetagent.dev.commands import PREFIX, Commands, command, environment
 from fleetagent.dev.controlplane import ControlPlane, KubectlError
 from fleetagent.dev.loopback import HOST
@@ -79,8 +79,10 @@ def start(closing: contextlib.ExitStack, say: Say) -> Stack:
     say(f"model             {model_url}  (scripted, no language model)")
     try:
         kubeconfig = prepare(control_plane)
-        operator = Supervisor.started(commands, operator_environment(kubeconfig, database_url))
+        token = control_plane.token_for(PERSON, HOME)
+        operator = Supervisor.started(commands, operator_environment(kubeconfig, database_url, token))
         say(f"operator          process {operator.pid}, as the chart's ServiceAccount")
+        say(f"page              http://{HOST}:{operator.ports.web}  (no login on this machine)")
         agent = example_agent(model_url=model_url, market_url=market_url)
         apply(control_plane, [agent])
     except KubectlError as error:
@@ -91,7 +93,7 @@ def start(closing: contextlib.ExitStack, say: Say) -> Stack:
 
 
 def operator_environment(
-    kubeconfig: Path, database_url: str, environ: Mapping[str, str] = os.environ
+    kubeconfig: Path, database_url: str, page_token: str, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """The operator's settings: the caller's own may change the pace, never what is connected to what."""
     ours = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
@@ -99,6 +101,7 @@ def operator_environment(
     connected = {
         "KUBECONFIG": str(kubeconfig),
         "FLEETAGENT_DATABASE_URL": database_url,
+        "FLEETAGENT_WEB_TOKEN": page_token,
         "FLEETAGENT_CLUSTER": CLUSTER,
         "FLEETAGENT_ALLOWED_HOSTS": ",".join(allowed),
     }

@@ -17,7 +17,7 @@ class News:
     message: str
 
 
-TOLD = NEEDED | {"SpecHonoured", "WithinBudget", "CreditLasts", "SchemaCurrent"}
+TOLD = NEEDED | {"SpecHonoured", "WithinBudget", "CreditLasts", "SchemaCurrent", "AlertsDelivered"}
 """Conditions whose loss is news. OnTarget comes and goes with the day's work; Suspended is what somebody asked for."""
 
 

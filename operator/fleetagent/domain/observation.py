@@ -31,6 +31,8 @@ class Alert:
     code: str
     severity: str
     message: str
+    run_id: int = 0
+    """The run that raised it; 0: code did, between runs."""
 
 
 ALERTS_SHOWN = 5

@@ -35,6 +35,8 @@ class Pending:
     value: str
     words: str | None
     at: datetime
+    taken_up: bool = False
+    """A run that goes on serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Wake:
     at: datetime
     reason: str
     asked_by_run: int
+    taken_up: bool = False
+    """A run that goes on serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,25 @@ def due(
     if kinds and any(p.kind is Trigger.EVENT for p in pending):
         kinds.add(Trigger.EVENT)
     return Due(tuple(t for t in Trigger if t in kinds), min(later, default=None))
+
+
+def waits_since(now: datetime, pending: Sequence[Pending], wakes: Sequence[Wake]) -> datetime | None:
+    """Since when the oldest trigger or due wake waits for a run; None when nothing waits."""
+    waiting = [p.at for p in pending if not p.taken_up] + [w.at for w in wakes if not w.taken_up and w.at <= now]
+    return min(waiting, default=None)
+
+
+def was_due_at(
+    began: datetime, *, planned: datetime | None, pending: Sequence[Pending], wakes: Sequence[Wake], debounce: Debounce
+) -> datetime | None:
+    """When the run that began then had to begin: as soon as the first of what called for it did. None: unknown.
+
+    Events that it took along before their burst was over have not waited.
+    """
+    moments = [planned, *(w.at for w in wakes)]
+    moments += [p.at for p in pending if p.kind not in {Trigger.EVENT, Trigger.SCHEDULE}]
+    moments += _burst_ends([p.at for p in pending if p.kind is Trigger.EVENT], debounce)
+    return min((at for at in moments if at is not None and at <= began), default=None)
 
 
 def _burst_ends(times: Sequence[datetime], debounce: Debounce) -> list[datetime]:

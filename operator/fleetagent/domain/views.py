@@ -5,17 +5,33 @@ Money is a decimal as text, in USD; times are aware UTC; tokens are the model ba
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
+from pydantic import ConfigDict, PlainSerializer, WithJsonSchema
+
+from fleetagent.domain.resource.values import Moment, write_usd
 from fleetagent.domain.resource.wire import Wire
 
 Row = TypeVar("Row")
 
+Usd = Annotated[
+    Decimal,
+    PlainSerializer(write_usd, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": r"^-?[0-9]+\.[0-9]{2,}$"}),
+]
+"""`str` would write the smallest amounts with an exponent."""
+
 
 class Page(Wire, Generic[Row]):
-    """Some rows of many, newest first unless said otherwise. `next` asks for what follows; absent at the end."""
+    """Some rows of many, newest first unless said otherwise. `next` asks for what follows; absent at the end.
+
+    Where a filter leaves little, so many rows are looked through and no more: there may be a `next` behind no item.
+    """
+
+    # To find docstrings of fields, pydantic reads the source around each `Page[…]`, and stumbles where it is no class.
+    model_config = ConfigDict(use_attribute_docstrings=False)
 
     items: tuple[Row, ...]
     next: str | None = None
@@ -24,13 +40,13 @@ class Page(Wire, Generic[Row]):
 class SampleView(Wire):
     """The fleet at one moment, as a look at it was written down. Rates are proofs per hour."""
 
-    at: datetime
+    at: Moment
     proving: int
     on_the_way: int
     proofs_per_hour: float
     projected_proofs_per_hour: float
     target_proofs_per_hour: float
-    usd_per_hour: Decimal
+    usd_per_hour: Usd
 
 
 class SessionView(Wire):
@@ -38,12 +54,14 @@ class SessionView(Wire):
 
     id: int
     epoch: int
-    started_at: datetime
-    ended_at: datetime | None = None
+    started_at: Moment
+    ended_at: Moment | None = None
     messages: int
     messages_in_prompt: int
     compactions: int
     summary: str | None = None
+    masked_before_run: int = 0
+    """Of runs before this one, observations and tool results are left out of the prompt."""
     context_tokens: int | None = None
     """The backend's prompt_tokens of the last request."""
     estimated_tokens: int | None = None
@@ -59,8 +77,8 @@ class RunRow(Wire):
     session_id: int
     state: str
     triggers: tuple[str, ...]
-    started_at: datetime
-    finished_at: datetime | None = None
+    started_at: Moment
+    finished_at: Moment | None = None
     outcome: str | None = None
     reason: str | None = None
     summary: str | None = None
@@ -72,7 +90,7 @@ class RunRow(Wire):
     tokens_cached: int
     tokens_estimated: bool
     """Whether an estimate of ours stands in for a count."""
-    usd: Decimal
+    usd: Usd
     actions: int
     refusals: int
 
@@ -92,15 +110,15 @@ class ActionView(Wire):
     error: str | None = None
     label: str | None = None
     provider_ref: str | None = None
-    usd_per_hour: Decimal | None = None
+    usd_per_hour: Usd | None = None
     what: str | None = None
     """The machine in a few words, where nothing has happened yet."""
     proofs_per_hour: float | None = None
-    created_at: datetime
-    settled_at: datetime | None = None
-    expires_at: datetime | None = None
+    created_at: Moment
+    settled_at: Moment | None = None
+    expires_at: Moment | None = None
     """In mode Approve: how long it waits for a person."""
-    approved_at: datetime | None = None
+    approved_at: Moment | None = None
     executed_by_run: int | None = None
 
 
@@ -110,7 +128,7 @@ class MessageView(Wire):
     seq: int
     session_id: int
     run_id: int
-    at: datetime
+    at: Moment
     kind: str
     role: str
     content: str
@@ -128,7 +146,7 @@ class CompactionView(Wire):
     id: int
     session_id: int
     run_id: int
-    at: datetime
+    at: Moment
     method: str
     because: str | None = None
     runs_left: tuple[int, ...]
@@ -155,12 +173,12 @@ class WakeView(Wire):
     """A future run that the model asked for."""
 
     id: int
-    at: datetime
+    at: Moment
     reason: str
     state: str
     asked_by_run: int
     claimed_by_run: int | None = None
-    created_at: datetime
+    created_at: Moment
 
 
 class AlertView(Wire):
@@ -173,16 +191,16 @@ class AlertView(Wire):
     message: str
     state: str
     comment: str | None = None
-    created_at: datetime
-    acknowledged_at: datetime | None = None
-    resolved_at: datetime | None = None
+    created_at: Moment
+    acknowledged_at: Moment | None = None
+    resolved_at: Moment | None = None
 
 
 class PhaseAt(Wire):
     """When a machine came into a phase."""
 
     phase: str
-    at: datetime
+    at: Moment
 
 
 class MachineView(Wire):
@@ -193,14 +211,14 @@ class MachineView(Wire):
     label: str
     provider_id: str | None = None
     phase: str
-    phase_since: datetime
+    phase_since: Moment
     timeline: tuple[PhaseAt, ...]
-    requested_at: datetime
-    gone_at: datetime | None = None
+    requested_at: Moment
+    gone_at: Moment | None = None
     host_id: str
     gpu_name: str
     num_gpus: int
-    usd_per_hour: Decimal
+    usd_per_hour: Usd
     expected_rate: float
     measured_rate: float | None = None
     min_rate: int
@@ -215,10 +233,10 @@ class HostView(Wire):
     gpu_name: str
     num_gpus: int
     rates: tuple[float, ...]
-    measured_at: datetime | None = None
+    measured_at: Moment | None = None
     failures: int
-    failed_at: datetime | None = None
-    excluded_until: datetime | None = None
+    failed_at: Moment | None = None
+    excluded_until: Moment | None = None
     last_failure: str | None = None
 
 
@@ -226,8 +244,8 @@ class SpendView(Wire):
     """What one UTC day cost."""
 
     day: date
-    fleet_usd: Decimal
-    model_usd: Decimal
+    fleet_usd: Usd
+    model_usd: Usd
     model_tokens: int
 
 
@@ -237,9 +255,9 @@ class AgentRow(Wire):
     namespace: str
     name: str
     uid: str
-    deleted_at: datetime | None = None
+    deleted_at: Moment | None = None
     last_run_id: int
-    next_scheduled_at: datetime | None = None
+    next_scheduled_at: Moment | None = None
     open_alerts: int
     waiting_actions: int
     pending_wakes: int
@@ -247,3 +265,10 @@ class AgentRow(Wire):
     session: SessionView | None = None
     sample: SampleView | None = None
     spend_today: SpendView | None = None
+
+
+class AgentView(AgentRow):
+    """One agent, with its resource as the API server has it; without one when there is none (any more)."""
+
+    spec: Mapping[str, Any] | None = None
+    status: Mapping[str, Any] | None = None

@@ -13,6 +13,9 @@ MOST_CONNECTIONS = 512
 """Each takes a file descriptor, of which the process needs some for its database, market and models."""
 MOST_OF_A_PEER = 128
 """Behind an ingress all machines are one peer: it must be room enough for all of a large fleet's calls."""
+PEOPLE_CONNECTED = 700
+PEOPLE_OF_A_PEER = 600
+"""Behind an ingress or a port-forward all people are one peer; hundreds of open pages have a stream each."""
 LONGEST_SECONDS = 10.0
 LARGEST_HEAD_BYTES = 16_384
 
@@ -28,7 +31,7 @@ class Crowd:
     most: int = MOST_CONNECTIONS
     most_of_a_peer: int = MOST_OF_A_PEER
     longest_seconds: float = LONGEST_SECONDS
-    """From the first byte to the last one of the answer; whoever is slower is hung up on."""
+    """From the first byte to the last one of the answer; whoever is slower is hung up on. People: between requests."""
     _connections: Counter[str] = field(default_factory=Counter)
 
     def enter(self, peer: str) -> bool:
@@ -74,8 +77,14 @@ def guarded(crowd: Crowd) -> type[H11Protocol]:
                 transport.abort()
                 return
             self._peer = peer
-            self._deadline = self.loop.call_later(crowd.longest_seconds, transport.abort)
             super().connection_made(transport)
+            self._look_again()
+
+        def _look_again(self) -> None:
+            self._deadline = self.loop.call_later(crowd.longest_seconds, self._late)
+
+        def _late(self) -> None:
+            self.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self._peer is None:
@@ -86,3 +95,20 @@ def guarded(crowd: Crowd) -> type[H11Protocol]:
             super().connection_lost(exc)
 
     return Guarded
+
+
+def patient(crowd: Crowd) -> type[H11Protocol]:
+    """HTTP for people: an answer may last, as streams do; whoever asks for nothing for so long is hung up on."""
+
+    class Patient(guarded(crowd)):  # type: ignore[misc]  # made for each crowd
+        _before: object = None
+
+        def _late(self) -> None:
+            asked = self.cycle is not self._before  # each request has one
+            if not asked and (self.cycle is None or self.cycle.response_complete):
+                self.transport.abort()
+                return
+            self._before = self.cycle
+            self._look_again()
+
+    return Patient

@@ -9,7 +9,14 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from fleetagent.entrypoints.guarded import LARGEST_HEAD_BYTES, Crowd, guarded
+from fleetagent.entrypoints.guarded import (
+    LARGEST_HEAD_BYTES,
+    PEOPLE_CONNECTED,
+    PEOPLE_OF_A_PEER,
+    Crowd,
+    guarded,
+    patient,
+)
 from fleetagent.errors import CannotStart
 
 LAST_ANSWERS_SECONDS = 3
@@ -21,7 +28,8 @@ async def listening(
 ) -> AsyncIterator[int]:
     """Serve until the block ends; the port that was bound. `CannotStart` names the setting whose address is taken.
 
-    With a `crowd`, strangers are expected: each connection is for one request, and its limits hold.
+    With a `crowd`, strangers are expected: each connection is for one request, and its limits hold. Without one, people
+    and probes: answers may last.
     """
     bound = _bind(host, port, what)
     server = _Server(
@@ -34,7 +42,7 @@ async def listening(
             server_header=False,
             proxy_headers=False,  # what a peer says of itself is its word alone
             timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
-            **({} if crowd is None else _for_strangers(crowd)),
+            **(_for_people() if crowd is None else _for_strangers(crowd)),
         )
     )
     serving = asyncio.create_task(server.serve(sockets=[bound]), name=what)
@@ -44,6 +52,10 @@ async def listening(
         server.should_exit = True
         await serving
         bound.close()
+
+
+def _for_people() -> dict[str, Any]:
+    return {"http": patient(Crowd(PEOPLE_CONNECTED, PEOPLE_OF_A_PEER))}
 
 
 def _for_strangers(crowd: Crowd) -> dict[str, Any]:

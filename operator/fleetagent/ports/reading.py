@@ -1,9 +1,9 @@
 """What page and API read. Nothing here writes, waits for a lease or holds a transaction."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.views import (
@@ -66,6 +66,9 @@ class Reading(Protocol):
     async def sessions(self, key: AgentKey, which: Slice = EVERYTHING) -> Page[SessionView]:
         """Sessions, newest first."""
 
+    async def session(self, key: AgentKey, session_id: int | None = None) -> SessionView | None:
+        """One session of this agent (None: the current one)."""
+
     async def conversation(
         self, key: AgentKey, session_id: int | None = None, which: Slice = EVERYTHING, *, in_prompt: bool = False
     ) -> Page[MessageView]:
@@ -106,3 +109,16 @@ class Reading(Protocol):
         self, key: AgentKey, since: datetime, until: datetime, *, most: int = 500
     ) -> tuple[SampleView, ...]:
         """The fleet over time, oldest first, thinned to at most so many moments."""
+
+    async def versions(self, keys: tuple[AgentKey, ...]) -> Mapping[AgentKey, str]:
+        """Of each agent a short text that is another one when something that is shown of it has changed.
+
+        One cheap statement for all of them, since it is asked every other second while somebody watches: the newest
+        run and its state, the newest sample, message, action and wake, and what waits, is open, or lives now.
+        """
+
+    async def heard(self, key: AgentKey, name: Literal["message", "acknowledge"], value: str) -> bool:
+        """Whether the operator has written down what was said, as `domain.said.value_of` remembers it.
+
+        From then on another word in the same annotation does not take its place.
+        """

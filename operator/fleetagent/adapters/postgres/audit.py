@@ -17,6 +17,7 @@ from fleetagent.adapters.postgres.tables import (
     compactions,
     instances,
     messages,
+    notifications,
     runs,
     samples,
     sessions,
@@ -189,7 +190,7 @@ class PostgresAudit:
     async def sizes(self) -> Mapping[str, TableSize]:
         """See `ports.Audit.sizes`."""
         async with self._database.statements() as connection:
-            rows = (await connection.execute(_SIZES, {"names": [str(what) for what in Past]})).all()
+            rows = (await connection.execute(_SIZES, {"names": [*map(str, Past), notifications.name]})).all()
         return {row[0]: TableSize(row[1], row[2]) for row in rows}
 
 

@@ -176,7 +176,7 @@ compactions = Table(
     Column("tokens_after", Integer, nullable=False),
     Column("summary", Text),
     Column("at", TIME, nullable=False, server_default=text("now()")),
-    Index(None, "session_id"),
+    Index(None, "session_id", "run_id"),
 )
 
 actions = Table(
@@ -272,6 +272,31 @@ alerts = Table(
     Index(None, "agent_id", postgresql_where=text("state <> 'resolved'")),
     Index("ix_alerts_untold", "agent_id", postgresql_where=text("told_at IS NULL")),
     CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", "state"),
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    *_id_of_agents(),
+    Column("alert_id", BigInteger, nullable=False),
+    Column("nth", Integer, nullable=False, server_default="0", comment="of an alert that is told again and again"),
+    Column("at", TIME, nullable=False, server_default=text("now()")),
+    Column("next_try_at", TIME, nullable=False, server_default=text("now()")),
+    Column("claimed_until", TIME, comment="until then one process alone sends it"),
+    Column("done_at", TIME),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default="waiting"),
+    Column("severity", Text, nullable=False),
+    Column("message", Text, nullable=False, comment="the alert's words at that moment"),
+    Column("remark", Text, comment="a person's comment, or why it is told again"),
+    Column("taken_by", JSONB, nullable=False, server_default=NONE_YET, comment="receivers that have it, by a hash"),
+    Column("claimed_by", Text),
+    Column("error", Text, comment="what it failed by last; never a URL"),
+    UniqueConstraint("agent_id", "alert_id", "kind", "nth"),
+    Index(None, "agent_id", postgresql_where=text("state = 'waiting'")),
+    ForeignKeyConstraint(["agent_id", "alert_id"], ["alerts.agent_id", "alerts.id"], ondelete="CASCADE"),
+    CheckConstraint("kind IN ('new', 'escalated', 'acknowledged', 'resolved')", "kind"),
+    CheckConstraint("state IN ('waiting', 'sent', 'given_up', 'not_wanted')", "state"),
 )
 
 instances = Table(

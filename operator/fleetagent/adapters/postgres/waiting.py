@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fleetagent.adapters.postgres.database import NOW, fenced
-from fleetagent.adapters.postgres.tables import actions, agents, alerts, runs, triggers, wakes
+from fleetagent.adapters.postgres.notices import raised
+from fleetagent.adapters.postgres.tables import actions, agents, notifications, runs, triggers, wakes
 from fleetagent.adapters.postgres.wishes import OPEN_OR_UNTOLD, WAITS
 from fleetagent.domain.records import ActionState, Outcome
 from fleetagent.domain.schedule import Pending, Trigger, Wake
@@ -96,14 +97,14 @@ async def pending_triggers(connection: AsyncConnection, agent_id: int) -> tuple[
     """In the order in which they came."""
     query = sa.select(triggers).where(triggers.c.agent_id == agent_id, triggers.c.state == "pending")
     rows = (await connection.execute(query.order_by(triggers.c.id))).all()
-    return tuple(Pending(r.id, Trigger(r.kind), r.value, r.words, r.at) for r in rows)
+    return tuple(Pending(r.id, Trigger(r.kind), r.value, r.words, r.at, r.claimed_by_run is not None) for r in rows)
 
 
 async def pending_wakes(connection: AsyncConnection, agent_id: int) -> tuple[Wake, ...]:
     """Soonest first."""
     query = sa.select(wakes).where(wakes.c.agent_id == agent_id, wakes.c.state == "pending")
     rows = (await connection.execute(query.order_by(wakes.c.at, wakes.c.id))).all()
-    return tuple(Wake(r.id, r.at, r.reason, r.asked_by_run) for r in rows)
+    return tuple(Wake(r.id, r.at, r.reason, r.asked_by_run, r.claimed_by_run is not None) for r in rows)
 
 
 def pending_in(rows: Sequence[Mapping[str, Any]] | None) -> tuple[Pending, ...]:
@@ -170,8 +171,7 @@ async def _drop_hopeless(connection: AsyncConnection, agent_id: int, run_id: int
     if dropped:
         sentence = f"given up, its runs were interrupted {MOST_GIVEN_BACK + 1} times: {'; '.join(dropped)}"[:500]
         log.warning("agent %s run %s: %s", agent_id, run_id, sentence)
-        alert = {"agent_id": agent_id, "run_id": run_id, "code": "TriggerGivenUp", "severity": "warning"}
-        await connection.execute(sa.insert(alerts).values(**alert, message=sentence, state="open"))
+        await connection.execute(raised(agent_id, run_id, "TriggerGivenUp", "warning", sentence))
 
 
 async def forget_waiting(connection: AsyncConnection, agent_id: int) -> None:
@@ -191,6 +191,8 @@ async def forget_waiting(connection: AsyncConnection, agent_id: int) -> None:
             .where(table.c.agent_id == agent_id, table.c.state == "pending")
             .values(state=state, processed_at=NOW)
         )
+    untold = notifications.c.agent_id == agent_id, notifications.c.state == "waiting"
+    await connection.execute(sa.update(notifications).where(*untold).values(state="not_wanted", done_at=NOW))
 
 
 async def _mark_handled(connection: AsyncConnection, agent_id: int, served: Sequence[tuple[Trigger, str]]) -> None:

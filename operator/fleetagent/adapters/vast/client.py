@@ -16,7 +16,7 @@ from fleetagent.adapters.vast.pacing import Endpoint, Pacer
 from fleetagent.adapters.vast.parse import ident, rented_in
 from fleetagent.adapters.vast.recent import Recent
 from fleetagent.adapters.vast.search import SearchMemory
-from fleetagent.adapters.vast.wire import Call, NoAnswer, Wire
+from fleetagent.adapters.vast.wire import Call, Heard, NoAnswer, Wire, unheard
 from fleetagent.domain.account import Account, PriceRise
 from fleetagent.domain.fleet import Offer, Order, Rented
 from fleetagent.domain.model import JsonObject
@@ -41,6 +41,8 @@ class VastMarkets:
     timeout_seconds: float = 20.0
     create_timeout_seconds: float = 60.0
     """The market may take long to place a machine, and giving up early leaves a doubt to settle."""
+    heard: Heard = unheard
+    """Told of each exchange with the market, and what it came to."""
     buyers: Buyers = field(init=False)
     lists: Recent[tuple[JsonObject, ...]] = field(init=False)
     accounts: Recent[Account] = field(init=False)
@@ -55,7 +57,12 @@ class VastMarkets:
     def market(self, *, api_key: str, base_url: str, worker_url_env: str) -> "VastMarket":
         """The account of this key. `BadResource` for a key or URL that cannot be one."""
         wire = Wire(
-            self.http, base_url=base_url, api_key=api_key, pacer=self.pacer, timeout_seconds=self.timeout_seconds
+            self.http,
+            base_url=base_url,
+            api_key=api_key,
+            pacer=self.pacer,
+            timeout_seconds=self.timeout_seconds,
+            heard=self.heard,
         )
         return VastMarket(wire, self, worker_url_env)
 

@@ -63,6 +63,14 @@ def meaning(answer: Answer) -> Meaning:
     return _complaint(answer)
 
 
+def outcome_of(answer: Answer) -> str:
+    """What the answer means in one CamelCase word of a few, for whoever counts."""
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "ServerError"
+    means = meaning(answer)
+    return "Answered" if means is Meaning.FINE else means.name.title().replace("_", "")
+
+
 def _complaint(answer: Answer) -> Meaning:
     if "no_such_ask" in answer.message:  # before the code, which may be a mere `invalid_args`
         return Meaning.OFFER_GONE

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -10,7 +10,7 @@ from http import HTTPStatus
 import httpx
 
 from fleetagent.adapters.vast.answer import LONGEST_TEXT, Answer, answer_in, redact
-from fleetagent.adapters.vast.errors import is_quota
+from fleetagent.adapters.vast.errors import is_quota, outcome_of
 from fleetagent.adapters.vast.pacing import Endpoint, Pacer
 from fleetagent.domain.model import JsonObject
 from fleetagent.domain.text import neutral
@@ -26,6 +26,14 @@ ATTEMPTS = 3
 PAUSE_S = 0.5
 SHORTEST_SECRET = 8
 """Shorter values of the environment are words like `1` or `true`: hiding them would only garble messages."""
+
+
+Heard = Callable[[str, str], None]
+"""Told, after each exchange, which call it was and what came of it, in a word each."""
+
+
+def unheard(call: str, outcome: str) -> None:
+    """Nobody counts."""
 
 
 class NotSent(TryLater):
@@ -57,12 +65,20 @@ class Wire:
     """Speaks to one account of the market. The shared client's cookies, redirects and credentials are not used."""
 
     def __init__(
-        self, http: httpx.AsyncClient, *, base_url: str, api_key: str, pacer: Pacer, timeout_seconds: float = 20.0
+        self,
+        http: httpx.AsyncClient,
+        *,
+        base_url: str,
+        api_key: str,
+        pacer: Pacer,
+        timeout_seconds: float = 20.0,
+        heard: Heard = unheard,
     ) -> None:
         self._http = http
         self._base_url = _checked_url(base_url)
         self._api_key = _checked_key(api_key)
         self._timeout_seconds = timeout_seconds
+        self._heard = heard
         self.pacer = pacer
         self.identity = hashlib.sha256(f"{self._base_url}\n{self._api_key}".encode()).hexdigest()
         """Stands for this key at this market where things are shared, and does not give the key away."""
@@ -104,11 +120,20 @@ class Wire:
             for identity, endpoint in slots:
                 await turns.enter_async_context(self.pacer.turn(identity, endpoint))
             await may_begin()
-            answer = await self._exchange(call)
+            answer = await self._counted(call)
             if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
                 return self._close(call.endpoint, answer)
             for identity, endpoint in slots:
                 self.pacer.served(identity, endpoint)
+        return answer
+
+    async def _counted(self, call: Call) -> Answer:
+        try:
+            answer = await self._exchange(call)
+        except (NotSent, NoAnswer) as error:
+            self._heard(call.endpoint, type(error).__name__)
+            raise
+        self._heard(call.endpoint, outcome_of(answer))
         return answer
 
     async def _exchange(self, call: Call) -> Answer:

@@ -25,6 +25,7 @@ LEFT_OUT: Final = "[left out]"
 NO_RESULT: Final = "No result was recorded for this call: it may or may not have happened. Look before you repeat it."
 NO_OUTPUT: Final = "(no output)"
 OPENING: Final = "(What was said before this point is not shown.)"
+SUMMARY_HEAD: Final = "Summary of earlier runs, written by the program or by you:\n"
 
 _ROLES: Final[Mapping[Kind, str]] = {
     Kind.OBSERVATION: "user",
@@ -34,6 +35,12 @@ _ROLES: Final[Mapping[Kind, str]] = {
     Kind.REPLY: "assistant",
     Kind.TOOL_RESULT: "tool",
 }
+
+
+def prompt_rows(summary: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """What a request is made of, for `wire`: the summary of what has left the prompt, then what is in it, repaired."""
+    head = [Message(0, Kind.SUMMARY, "user", SUMMARY_HEAD + summary)] if summary else []
+    return repair([*head, *messages])
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -248,4 +248,4 @@ class Alerts(Wire):
     """Where alerts go outside the cluster."""
 
     notify_secret_ref: SecretKeyRef
-    """Secret key that holds the URLs to notify, one a line (not in this version: it is not read)."""
+    """Secret key that holds the URLs of receivers, one a line, as apprise writes them; # begins a comment."""

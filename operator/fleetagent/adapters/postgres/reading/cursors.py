@@ -1,0 +1,48 @@
+"""Where a page ended, as text that nobody needs to understand."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+
+from fleetagent.errors import BadCursor
+
+LONGEST_CHARS = 200
+HIGHEST_KEY = 2**63 - 1
+
+
+def cursor(of: str, place: Sequence[int | str]) -> str:
+    """The place in the rows `of` which the next page begins behind."""
+    return base64.urlsafe_b64encode(json.dumps([of, *place], separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def place_in(of: str, text: str, *kinds: type) -> tuple[int | str, ...]:
+    """The way back; `BadCursor` for whatever `cursor` has not made for these rows."""
+    place = _read(text)
+    fits = len(place) == 1 + len(kinds) and place[0] == of
+    if not fits or any(type(part) is not kind for part, kind in zip(place[1:], kinds, strict=True)):
+        raise _bad()
+    if any(isinstance(part, int) and not 0 <= part <= HIGHEST_KEY for part in place):
+        raise _bad()
+    return tuple(place[1:])
+
+
+def key_in(of: str, text: str | None) -> int | None:
+    """Of a place that is one number; None at the beginning."""
+    return None if text is None else int(place_in(of, text, int)[0])
+
+
+def _read(text: str) -> list[int | str]:
+    if len(text) > LONGEST_CHARS or not text.isascii():
+        raise _bad()
+    try:
+        read = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise _bad() from error
+    if not isinstance(read, list):
+        raise _bad()
+    return read
+
+
+def _bad() -> BadCursor:
+    return BadCursor("`after` is no cursor of this list: give the `next` of an earlier page of it, or leave it out")
