@@ -1,7 +1,11 @@
 """The life of an installation on a real node, in order: each test begins where the one before it ended."""
 
+import json
+import os
 import re
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +93,21 @@ def test_a_reset_starts_a_new_session_and_keeps_the_machines(release: Release) -
     assert after["fleet"]["proving"] == before["fleet"]["proving"]
     release.served_a_request("after the reset")
     assert launches(release) == created
+
+
+def test_the_plugin_reads_the_past_through_a_port_forward_with_a_token_of_an_account_that_may(release: Release) -> None:
+    for what in (
+        ("serviceaccount", "reader"),
+        ("role", "reader", "--verb=get,list", "--resource=fleetagents.fleetagent.dev"),
+        ("rolebinding", "reader", "--role=reader", f"--serviceaccount={AGENTS}:reader"),
+    ):
+        release.kubectl("-n", AGENTS, "create", *what)
+    path = f"PATH={Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    asked = ("-n", AGENTS, "--as-service-account", "reader", "--limit", "1", "--outcome", "Acted", "-o", "json")
+
+    runs = json.loads(told("env", path, "kubectl", "fleetagent", "runs", NAME, *asked))["items"]
+
+    assert [run["outcome"] for run in runs] == ["Acted"]
 
 
 def test_helm_test_succeeds(release: Release) -> None:

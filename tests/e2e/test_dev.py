@@ -135,6 +135,9 @@ def test_it_reaches_its_target_although_the_operator_is_killed_and_leaves_nothin
     urls = [addresses[name] for name in ("marketURL", "modelURL", "workerURL", "webURL", "databaseURL")]
     assert all(map(listens, urls))
     assert "porep" in demo.kubectl(addresses, "get", "fa", "-o", "name")
+    page = httpx.get(f"{addresses['webURL']}/agents/default/porep", headers={"accept": "text/html"}, trust_env=False)
+    assert "porep" in page.raise_for_status().text  # no login on this machine
+    assert "/do/request" in page.text
 
     os.kill(int(addresses["pid"]), signal.SIGKILL)
     demo.wait_for(lambda: demo.addresses()["pid"] != addresses["pid"], "the operator was started again")

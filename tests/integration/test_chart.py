@@ -17,6 +17,7 @@ RELEASE, NAMESPACE = "porep", "chart-home"
 FULL_NAME, PEERING = "porep-fleetagent", "fleetagent"
 RBAC_KINDS = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
 PEERING_KINDS = {"ClusterKopfPeering", "KopfPeering"}
+COMPONENT = "app.kubernetes.io/component"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +42,9 @@ def rendered(helm: Helm, values: dict[str, Any], *, hooks: bool = False) -> Obje
 
 
 def bare(objects: Objects, kinds: set[str]) -> Objects:
-    """Those of these kinds, without what Helm adds to each object."""
-    found = [json.loads(json.dumps(each)) for each in objects if each["kind"] in kinds]
+    """Those of these kinds that are the operator's own, without what Helm adds to each object."""
+    own = [each for each in objects if each["metadata"].get("labels", {}).get(COMPONENT) != "people"]
+    found = [json.loads(json.dumps(each)) for each in own if each["kind"] in kinds]
     for each in found:
         each["metadata"].pop("labels", None)
     return sorted(
@@ -145,12 +147,48 @@ def test_each_service_leads_to_the_part_that_it_is_named_after(helm: Helm) -> No
 
 
 def test_only_the_workers_paths_are_on_the_internet(helm: Helm) -> None:
-    rules = the(rendered(helm, EVERYTHING), "Ingress")["spec"]["rules"]
+    rules = the(rendered(helm, EVERYTHING), "Ingress", "porep-agents-worker")["spec"]["rules"]
 
     assert [rule["host"] for rule in rules] == ["workers.example", "*.more.example"]
     for rule in rules:
         (path,) = rule["http"]["paths"]
         assert (path["path"], path["backend"]["service"]["name"]) == ("/workers", "porep-agents-worker")
+
+
+def test_the_pages_ingress_leads_to_the_page(helm: Helm) -> None:
+    ingress = the(rendered(helm, EVERYTHING), "Ingress", "porep-agents-web")
+    (rule,) = ingress["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+
+    assert (rule["host"], path["path"], path["backend"]["service"]["name"]) == (
+        "fleetagent.example",
+        "/",
+        "porep-agents-web",
+    )
+    assert ingress["spec"]["tls"] == [{"secretName": "fleetagent-tls", "hosts": ["fleetagent.example"]}]
+    assert ingress["metadata"]["annotations"] == {"nginx.ingress.kubernetes.io/affinity": "cookie"}
+
+
+def test_people_get_their_rights_by_the_roles_that_they_have(helm: Helm) -> None:
+    roles = {
+        each["metadata"]["name"].removeprefix(f"{FULL_NAME}-"): each
+        for each in rendered(helm, {})
+        if each["metadata"].get("labels", {}).get(COMPONENT) == "people"
+    }
+    to = "rbac.authorization.k8s.io/aggregate-to-"
+    joins = {
+        name: {label.removeprefix(to) for label in role["metadata"]["labels"] if label.startswith(to)}
+        for name, role in roles.items()
+    }
+    verbs = {name: set(role["rules"][0]["verbs"]) for name, role in roles.items()}
+
+    assert joins == {"viewer": {"view", "edit", "admin"}, "steerer": set(), "editor": {"edit", "admin"}}
+    assert verbs["viewer"] == {"get", "list", "watch"}
+    assert verbs["steerer"] == {"get", "list", "watch", "patch"}
+    assert all(role["rules"][0]["resources"] == ["fleetagents"] for role in roles.values())
+    for values in ({"rbac": {"aggregate": False}}, {"rbac": {"clusterWide": False}}, {"namespaces": ["a"]}):
+        labels = [each["metadata"].get("labels", {}) for each in rendered(helm, values)]
+        assert "people" not in {each.get(COMPONENT) for each in labels}
 
 
 @pytest.mark.parametrize("values", PROFILES.values(), ids=PROFILES.keys())

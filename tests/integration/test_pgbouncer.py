@@ -10,18 +10,21 @@ import psycopg
 import pytest
 
 from fleetagent.adapters.postgres.audit import PostgresAudit
+from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
 from fleetagent.adapters.postgres.migrate import head, migrate
+from fleetagent.adapters.postgres.reading import PostgresReading
 from fleetagent.dev.pgbouncer import PgBouncer
 from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.domain.records import AgentKey, Outcome
 from fleetagent.domain.schedule import Trigger
+from fleetagent.errors import TryLater
 from support.conversation_contract import ConversationContract, Side, said
 from support.hands import RealHands
 from support.on_postgres import on_postgres
 from support.past import grow_old, prune
 from support.servers import Model, a_model
-from support.stores import HELD, NOON, Process, a_process
+from support.stores import HELD, KEY, NOON, Process, a_process
 
 ITS_OWN = {"application_name", "client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings"}
 """What pgbouncer itself sets for each of its clients."""
@@ -150,3 +153,17 @@ async def test_replicas_migrate_one_after_the_other(postgres_server: EmbeddedPos
         for engine in engines:
             await engine.dispose()
         postgres_server.drop_database(name)
+
+
+async def test_a_read_that_takes_too_long_ends_on_the_server_too(one: Process, url: str) -> None:
+    await one.agent()
+    engine = open_engine(url, 2)
+    reading = PostgresReading(Database(engine, longest_seconds=0.5), cluster="test")
+    async with one.database.transaction() as connection:
+        await connection.exec_driver_sql("LOCK TABLE agents IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(TryLater):
+            await reading.agent(KEY)
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'agents'::regclass"
+        assert (await connection.exec_driver_sql(waiting)).scalar_one() == 0
+    assert await reading.agent(KEY) is not None
+    await engine.dispose()

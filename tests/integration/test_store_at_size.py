@@ -1,10 +1,6 @@
 """A store with the past of a year answers as one that is new: no statement of a run or a look reads a whole table."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-
-import sqlalchemy as sa
 
 from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.domain.facts import Refusal
@@ -15,42 +11,20 @@ from fleetagent.domain.schedule import Trigger
 from support.conversation_contract import COST, said
 from support.ledger import launched, seen
 from support.past import BEFORE, a_long_past
+from support.plans import blocks_read, statements_of, tables_read_whole
 from support.stores import NOON, Process
 
 SMALL = {"alembic_version", "agents", "sessions", "hosts", "spend"}
 """One row in all, or a few for each agent: to read them all is no sign of a missing index."""
 
 
-@contextmanager
-def statements_of(process: Process) -> Iterator[list[tuple[str, Any]]]:
-    """Each statement with its parameters, as it goes to the database."""
-    sent: list[tuple[str, Any]] = []
-
-    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:  # noqa: FBT001
-        sent.extend((statement, each) for each in (parameters if many else [parameters]))
-
-    engine = process.database._engine.sync_engine
-    sa.event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", note)
-
-
 async def whole_tables_read(process: Process, statement: str, parameters: Any) -> set[str]:
     """The tables that this statement would read from end to end."""
     async with process.database.transaction() as connection:
         plan = await connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
-        found = set(_scanned(plan.scalar_one()[0]["Plan"]))
+        found = set(tables_read_whole(plan.scalar_one()[0]["Plan"]))
         await connection.rollback()
     return found - SMALL
-
-
-def _scanned(node: dict[str, Any]) -> Iterator[str]:
-    if node["Node Type"] == "Seq Scan":
-        yield node["Relation Name"]
-    for below in node.get("Plans", ()):
-        yield from _scanned(below)
 
 
 async def a_look_and_a_run(process: Process) -> None:
@@ -136,4 +110,4 @@ async def test_loading_the_prompt_reads_the_prompt_and_not_the_history(one: Proc
         read = plan.scalar_one()[0]["Plan"]
 
     assert read["Actual Rows"] == 150
-    assert read["Shared Hit Blocks"] + read["Shared Read Blocks"] < 30
+    assert blocks_read(read) < 30

@@ -55,7 +55,7 @@ def a_control_plane(*, audit: bool = False) -> Iterator[ControlPlane]:
     with ControlPlane.start(audit=audit) as running:
         running.kubectl("apply", "--server-side", "-f", str(CRD))
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleetagents.fleetagent.dev"
-        eventually(lambda: "conditions" in running.api.call("GET", path).get("status", {}), "the CRD has conditions")
+        eventually(lambda: bool(running.api.call("GET", path)["status"].get("conditions")), "the CRD has conditions")
         running.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
         yield running
 

@@ -37,13 +37,14 @@ async def prune(process: Process, lease: Lease, *of: Past, before: datetime = BE
     return batches
 
 
-async def a_long_past(process: Process, agent_id: int, runs: int) -> None:
+async def a_long_past(process: Process, agent_id: int, runs: int, apart: timedelta = timedelta(0)) -> None:
     """Quiet runs of long ago, each with four messages that left the prompt and with what called for it and came of it.
 
     One run in ten was refused something, rented a machine that is gone, asked for a wake, raised an alert, compacted.
+    So much time lies between two runs, `apart`; without it, all happened at once.
     """
     async with process.database.transaction() as connection:
-        given = {"agent": agent_id, "runs": runs, "at": NOON - LONG_AGO}
+        given = {"agent": agent_id, "runs": runs, "at": NOON - LONG_AGO, "apart": apart}
         for statement in _PAST:
             await connection.execute(sa.text(f"WITH given AS ({_GIVEN}) {statement}"), given)
     async with process.database.statements() as connection:
@@ -52,17 +53,19 @@ async def a_long_past(process: Process, agent_id: int, runs: int) -> None:
 
 _GIVEN = """
     SELECT a.id AS agent_id, a.session_id, a.last_run_id AS run, s.last_seq AS seq, CAST(:runs AS bigint) AS runs,
-      CAST(:at AS timestamptz) AS at
+      CAST(:at AS timestamptz) AS at, CAST(:apart AS interval) AS apart
     FROM agents a JOIN sessions s ON s.id = a.session_id WHERE a.id = :agent
 """
 _PAST = (
     """
     INSERT INTO runs (agent_id, run_id, session_id, state, outcome, quiet, lease_token, started_at, finished_at)
-    SELECT agent_id, run + n, session_id, 'finished', 'Held', true, 0, at, at FROM given, generate_series(1, runs) AS n
+    SELECT agent_id, run + n, session_id, 'finished', 'Held', true, 0, at + n * apart, at + n * apart
+    FROM given, generate_series(1, runs) AS n
     """,
     """
     INSERT INTO messages (session_id, seq, agent_id, run_id, at, kind, role, content, left_prompt_because)
-    SELECT session_id, seq + n, agent_id, run + 1 + (n - 1) / 4, at, 'observation', 'user', 'projected 485', 'quiet'
+    SELECT session_id, seq + n, agent_id, run + 1 + (n - 1) / 4, at + (n + 3) / 4 * apart, 'observation', 'user',
+      'projected 485', 'quiet'
     FROM given, generate_series(1, runs * 4) AS n
     """,
     """
@@ -75,13 +78,14 @@ _PAST = (
     """,
     """
     INSERT INTO actions (agent_id, run_id, intent_key, kind, by, state, created_at)
-    SELECT agent_id, run + n, agent_id || '/' || n, 'stop', 'model', 'refused', at
+    SELECT agent_id, run + n, agent_id || '/' || n, 'stop', 'model', 'refused', at + n * apart
     FROM given, generate_series(10, runs, 10) AS n
     """,
     """
     , done AS (
       INSERT INTO actions (agent_id, run_id, intent_key, kind, by, state, label, created_at)
-      SELECT agent_id, run + n, agent_id || '/l/' || n, 'launch', 'model', 'done', agent_id || '/m/' || n, at
+      SELECT agent_id, run + n, agent_id || '/l/' || n, 'launch', 'model', 'done', agent_id || '/m/' || n,
+        at + n * apart
       FROM given, generate_series(10, runs, 10) AS n RETURNING agent_id, id, label, created_at
     )
     INSERT INTO instances (agent_id, label, number, action_id, phase, phase_since, requested_at, machine_id, gpu_name,
@@ -92,12 +96,12 @@ _PAST = (
     """,
     """
     INSERT INTO alerts (agent_id, run_id, code, severity, message, state, created_at, told_at, resolved_at)
-    SELECT agent_id, run + n, 'Code', 'warning', 'look', 'resolved', at, at, at
+    SELECT agent_id, run + n, 'Code', 'warning', 'look', 'resolved', at + n * apart, at, at
     FROM given, generate_series(10, runs, 10) AS n
     """,
     """
     INSERT INTO wakes (agent_id, at, reason, state, asked_by_run, processed_at, created_at)
-    SELECT agent_id, at, 'look', 'processed', run + n, at, at FROM given, generate_series(10, runs, 10) AS n
+    SELECT agent_id, at, 'look', 'processed', run + n, at, at + n * apart FROM given, generate_series(10, runs, 10) AS n
     """,
     """
     INSERT INTO compactions (agent_id, session_id, run_id, method, tokens_before, tokens_after, at)

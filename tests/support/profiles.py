@@ -13,7 +13,17 @@ EVERYTHING: dict[str, Any] = {
     "peering": "ours",
     "allowedHosts": ["console.vast.ai", "vllm.llm.svc:8000"],
     "listenHost": "[::]",
-    "web": {"port": 9080},
+    "web": {
+        "port": 9080,
+        "url": "https://fleetagent.example",
+        "ingress": {
+            "enabled": True,
+            "className": "nginx",
+            "annotations": {"nginx.ingress.kubernetes.io/affinity": "cookie"},
+            "hosts": ["fleetagent.example"],
+            "tls": [{"secretName": "fleetagent-tls", "hosts": ["fleetagent.example"]}],
+        },
+    },
     "health": {"port": 9081},
     "worker": {
         "port": 9082,

@@ -181,12 +181,12 @@ SLIPS = (
         mended_spec=lambda _: {},
     ),
     Slip(
-        "not-built-yet",
-        lambda _: {"alerts": {"notifySecretRef": {"name": "pager", "key": "urls"}}},
-        "SpecHonoured",
-        "NotBuiltYet",
-        ("spec.alerts", "alerts stay in status and Events"),
-        mended_spec=lambda _: {},
+        "pager-secret-missing",
+        lambda _: {"alerts": {"notifySecretRef": {"name": "pager-secret-missing", "key": "urls"}}},
+        "AlertsDelivered",
+        "SecretMissing",
+        ("spec.alerts.notifySecretRef: Secret ", "/pager-secret-missing does not exist: create it"),
+        mended_secret={"urls": "json://127.0.0.1:9/hook"},
     ),
 )
 IDLE = {"target": {"proofsPerHour": 0}}

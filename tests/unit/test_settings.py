@@ -123,3 +123,24 @@ def test_the_peering_is_a_name_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert read_settings().peering == "prod.fleetagent-1"
 
     assert complaint(monkeypatch, "FLEETAGENT_PEERING", "Prod Peering").startswith("FLEETAGENT_PEERING is wrong")
+
+
+@pytest.mark.parametrize(
+    "listen", ["0.0.0.0:8080", "[::]:8080", "10.0.0.1:8080", "localhost:8080", "127.0.0.1.nip.io:1"]
+)
+def test_a_page_without_login_is_for_loopback_alone(monkeypatch: pytest.MonkeyPatch, listen: str) -> None:
+    monkeypatch.setenv("FLEETAGENT_WEB_LISTEN", listen)
+
+    said = complaint(monkeypatch, "FLEETAGENT_WEB_TOKEN", "a-token-of-somebody")
+
+    assert said.startswith("FLEETAGENT_WEB_TOKEN is wrong: is for a FLEETAGENT_WEB_LISTEN on loopback alone")
+    assert "a-token-of-somebody" not in said
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:8080"])
+def test_on_loopback_a_page_needs_no_login(monkeypatch: pytest.MonkeyPatch, listen: str) -> None:
+    monkeypatch.setenv("FLEETAGENT_WEB_LISTEN", listen)
+    monkeypatch.setenv("FLEETAGENT_WEB_TOKEN", "a-token-of-somebody")
+
+    assert read_settings().web_token is not None
+    assert "a-token-of-somebody" not in repr(read_settings())

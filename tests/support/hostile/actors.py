@@ -52,6 +52,9 @@ class HostileWorlds:
         del key
         self.refusals[f"{kind} {code}"] += 1
 
+    def acted(self, *_: Any) -> None:
+        """The books tell that."""
+
     async def event(self, *_: Any, message: str, **__: Any) -> None:
         self.events.append(message)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.deletion import Deletion
 from fleetagent.agent.lease import Ownership
 from fleetagent.agent.report import Report
@@ -66,7 +67,7 @@ class Scene:
             ledger=nothing,
             worlds=self.worlds,
             cluster=ears,
-            report=Report(ears, nothing),
+            report=Report(ears, Metrics()),
             lifecycle=nothing,
             effects=nothing,
             now=lambda: self.now,

@@ -1,16 +1,21 @@
 """A keeper ends when it is told to, whatever happens at that moment."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.keeper import Keeper
+from fleetagent.agent.lease import Ownership
+from fleetagent.agent.subject import Subject
 from fleetagent.agent.triggers import Triggers
-from fleetagent.domain.records import AgentKey, Lease
+from fleetagent.domain.records import AgentKey, Lease, Renewed, Taken
+from fleetagent.domain.resource import Mode
+from fleetagent.errors import NotStorable
 from support.manifests import a_manifest
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -26,7 +31,8 @@ class Idle(Keeper):
 
 
 def keeping(**more: Any) -> Any:
-    return SimpleNamespace(look_every=timedelta(hours=1), retry_after=timedelta(hours=1), now=lambda: NOON, **more)
+    hour = timedelta(hours=1)
+    return SimpleNamespace(look_every=hour, retry_after=hour, now=lambda: NOON, meter=Metrics(), **more)
 
 
 @pytest.mark.parametrize("turns", range(5))
@@ -102,7 +108,8 @@ class SlowToTell:
     async def take(self, *_: Any, **__: Any) -> Any:
         self.asked.set()
         await self.may_tell.wait()
-        return SimpleNamespace(lease=Lease(1, 7), record=SimpleNamespace(last_run_id=0), left_running=())
+        taken = {"lease": Lease(1, 7), "record": SimpleNamespace(last_run_id=0), "left_running": ()}
+        return SimpleNamespace(**taken, waited_too_long=False, pending=(), wakes=(), untold=False, last=None)
 
     async def release(self, lease: Lease) -> None:
         self.released.append(lease)
@@ -120,3 +127,76 @@ async def test_a_lease_that_is_given_while_the_keeper_is_stopped_is_released() -
     await asyncio.wait_for(stopping, SOON)
 
     assert memory.released == [Lease(1, 7)]
+
+
+async def test_a_lease_that_cannot_be_released_keeps_no_keeper_from_its_end() -> None:
+    memory = SlowToTell()
+    memory.may_tell.set()
+
+    async def refuse(_: Lease) -> None:
+        raise NotStorable("the database refuses a row")
+
+    memory.release = refuse  # type: ignore[method-assign, assignment]
+    keeper = Keeper(AgentKey("fleet", "porep"), keeping(agents=memory, starting=asyncio.Semaphore(1)))
+    keeper._lease = Lease(1, 7)
+
+    await asyncio.wait_for(keeper.stop(), SOON)
+
+    assert keeper._lease is None
+
+
+class Renewing(SlowToTell):
+    """A memory in which each release takes as long as a renewal that begins at that moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_tell.set()
+        self.free: set[Lease] = set()
+        self.is_over = asyncio.Event()
+
+    async def release(self, lease: Lease) -> None:
+        self.free.add(lease)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await super().release(lease)
+        self.is_over.set()
+
+    async def renew(self, leases: Collection[Lease]) -> Renewed:
+        return Renewed(frozenset(leases) & self.free, frozenset())
+
+
+class Resting(Keeper):
+    """Finds nothing to do."""
+
+    async def _serve(self, subject: Subject, _: Taken) -> Subject:
+        return subject
+
+    def _subject(self, *_: object) -> Any:
+        calm = SimpleNamespace(mode=Mode.SUSPENDED, retention=None)
+        return SimpleNamespace(key=self.key, spec=calm)
+
+
+async def nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+async def test_a_lease_that_is_released_at_the_moment_of_its_renewal_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    memory = Renewing()
+    k = keeping(
+        agents=memory,
+        ownership=Ownership(memory, timedelta(0)),
+        served=SimpleNamespace(persist=nothing),
+        prune=nothing,
+        starting=asyncio.Semaphore(1),
+    )
+    keeper = Resting(AgentKey("fleet", "porep"), k)
+    keeper._timetable = SimpleNamespace(watch=list, unwatch=list, problem=lambda _: None)  # type: ignore[assignment]
+    keeper._sight.look = keeper._sight.tell = nothing  # type: ignore[method-assign]
+    keeper.look(a_manifest(metadata={"uid": "one"}))
+    await asyncio.wait_for(memory.is_over.wait(), SOON)
+    await keeper.stop()
+
+    assert "another process owns this agent now" not in caplog.text

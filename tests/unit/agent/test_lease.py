@@ -9,7 +9,7 @@ import pytest
 from fleetagent.agent.lease import Ownership
 from fleetagent.agent.unbroken import unbroken
 from fleetagent.domain.records import Lease, Renewed
-from fleetagent.errors import LeaseLost, TryLater
+from fleetagent.errors import LeaseLost, NotStorable, TryLater
 
 SOON = 5.0
 AT_ONCE = timedelta(0)
@@ -97,6 +97,21 @@ async def test_a_memory_that_does_not_answer_ends_nobody_and_is_asked_again() ->
 
     async with Ownership(memory, AT_ONCE).kept(Lease(1, 1)):
         await until(lambda: len(memory.asked) == 3)
+
+
+async def test_a_renewal_that_fails_as_nobody_thought_is_logged_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory = Told(NotStorable("the database refuses a row"), KeyError("held"), lost(Lease(1, 1)))
+
+    async def work() -> None:
+        async with Ownership(memory, AT_ONCE).kept(Lease(1, 1)):
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(work(), SOON)
+    assert len(memory.asked) == 3
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
 async def test_nobody_is_asked_any_more_when_no_lease_is_held_and_again_when_one_is() -> None:

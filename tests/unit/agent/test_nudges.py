@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.gate import in_turn
 from fleetagent.agent.keeper import Keeper
 from fleetagent.agent.triggers import Triggers
@@ -35,7 +36,8 @@ class Counted(Keeper):
 
 
 def keeping(**more: Any) -> Any:
-    return SimpleNamespace(look_every=timedelta(hours=1), retry_after=timedelta(hours=1), now=lambda: NOON, **more)
+    hour = timedelta(hours=1)
+    return SimpleNamespace(look_every=hour, retry_after=hour, now=lambda: NOON, meter=Metrics(), **more)
 
 
 async def passed() -> None:
@@ -99,7 +101,8 @@ class Planned(Counted):
 
 async def test_a_clock_that_jumps_over_the_end_of_a_rest_wakes_the_keeper_at_the_next_beat() -> None:
     clock = [NOON]
-    kept = Planned(KEY, SimpleNamespace(look_every=timedelta(hours=1), now=lambda: clock[-1]))  # type: ignore[arg-type]
+    its = SimpleNamespace(look_every=timedelta(hours=1), now=lambda: clock[-1], meter=Metrics())
+    kept = Planned(KEY, its)  # type: ignore[arg-type]
     for hours, passes in ((0, 1), (0.9, 1), (1.1, 2), (2, 2), (2.2, 3)):
         clock.append(NOON + timedelta(hours=hours))
         kept.look(BODY)

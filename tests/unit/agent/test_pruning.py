@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.keeper import Keeper
 from fleetagent.agent.pruning import MOST_BATCHES, Pruning
 from fleetagent.domain.records import AgentKey, Lease
@@ -135,7 +136,7 @@ async def test_a_pass_that_was_long_enough_is_not_made_up_for() -> None:
 
 
 async def test_a_keeper_is_busy_when_it_was_nudged_or_something_is_due() -> None:
-    keeper = Keeper(KEY, SimpleNamespace(now=lambda: NOW))  # type: ignore[arg-type]
+    keeper = Keeper(KEY, SimpleNamespace(now=lambda: NOW, meter=Metrics()))  # type: ignore[arg-type]
 
     assert not keeper._busy(None)
     assert not keeper._busy(NOW + timedelta(seconds=1))

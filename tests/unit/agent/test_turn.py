@@ -273,3 +273,33 @@ async def test_a_cancelled_run_gives_back_and_the_next_one_is_clean() -> None:
     assert on.memory.interrupted == {1: "the session is reset"}
     assert left(on, 1) == {Left.INTERRUPTED}
     assert (await on.run()).outcome is Outcome.HELD
+
+
+async def test_a_run_that_is_cancelled_once_more_while_it_gives_back_has_given_back() -> None:
+    begun, giving, may_give = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Desk) -> dict[str, Any]:
+        begun.set()
+        await asyncio.Event().wait()
+        return {}
+
+    on = Rehearsal(StrictModel(calls("wait"), says()), (a_tool("wait", wait),))
+    interrupt: Callable[..., Awaitable[None]] = on.memory.interrupt
+
+    async def slowly(*args: Any, **more: Any) -> None:
+        giving.set()
+        await may_give.wait()
+        await interrupt(*args, **more)
+
+    on.memory.interrupt = slowly  # type: ignore[method-assign]
+    task = asyncio.create_task(on.run(Trigger.REQUEST))
+    await begun.wait()
+    task.cancel("spec.mode is Suspended")
+    await giving.wait()
+    task.cancel("the process ends")
+    await asyncio.sleep(0)
+    may_give.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert on.memory.interrupted == {1: "spec.mode is Suspended"}

@@ -5,6 +5,7 @@ import logging
 import sys
 from typing import Any
 
+from fleetagent.agent.telling import telling
 from fleetagent.bootstrap.logs import JsonLines, OncePerResource, TextLines
 
 
@@ -57,3 +58,19 @@ def test_words_of_a_stranger_make_no_second_line_and_hide_nothing() -> None:
     line = TextLines("%(levelname)s %(message)s").format(record)
 
     assert line == "ERROR run 1: done\\n2026 INFO all is well\\x1b[2K\\u202e\\ud800 café"
+
+
+def test_a_json_line_says_for_whom_and_in_which_run_and_what_came_of_it() -> None:
+    with telling(agent="fleet/porep", run=7, trigger="Wake"):
+        line = json.loads(JsonLines().format(a_record("done", k8s_ref=None, outcome="Acted")))
+
+    told = {"agent": "fleet/porep", "run": 7, "trigger": "Wake", "outcome": "Acted"}
+    assert {name: line[name] for name in told} == told
+
+
+def test_a_json_line_of_kopfs_names_its_resource_and_one_about_nobody_names_none() -> None:
+    kopfs = json.loads(JsonLines().format(a_record("seen")))
+    nobodys = json.loads(JsonLines().format(a_record("listening", k8s_ref=None)))
+
+    assert kopfs["agent"] == "default/porep"
+    assert "agent" not in nobodys

@@ -14,16 +14,20 @@ from fleetagent.errors import CannotStart
 
 
 def operator_settings(**environ: str) -> dict[str, str]:
-    return operator_environment(Path("/k"), "postgresql://here", environ)
+    return operator_environment(Path("/k"), "postgresql://here", "its-token", environ)
 
 
 def test_a_callers_settings_change_the_pace_and_never_the_connections() -> None:
     given = operator_settings(
-        FLEETAGENT_BEAT_SECONDS="9", FLEETAGENT_DATABASE_URL="postgresql://production", KUBECONFIG="/production"
+        FLEETAGENT_BEAT_SECONDS="9",
+        FLEETAGENT_DATABASE_URL="postgresql://production",
+        FLEETAGENT_WEB_TOKEN="of-production",
+        KUBECONFIG="/production",
     )
 
     assert given["FLEETAGENT_BEAT_SECONDS"] == "9"
     assert given["FLEETAGENT_DATABASE_URL"] == "postgresql://here"
+    assert given["FLEETAGENT_WEB_TOKEN"] == "its-token"
     assert given["KUBECONFIG"] == "/k"
 
 

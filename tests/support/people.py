@@ -1,0 +1,45 @@
+"""People with tokens of their own: each may do what RBAC says, and no more."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import yaml
+
+from fleetagent.dev.controlplane import ControlPlane
+from support.manifests import Json
+
+READS = ("get", "list", "watch")
+STEERS = (*READS, "patch")
+HOUR = timedelta(hours=1)
+
+
+def a_person(cluster: ControlPlane, home: str, name: str, *, verbs: Sequence[str], namespaces: Sequence[str]) -> str:
+    """A ServiceAccount in `home` that may do this with FleetAgents there; its token."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
+    objects = [account, *(each for namespace in namespaces for each in _granted(home, name, verbs, namespace))]
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    return a_token(cluster, home, name)
+
+
+def a_token(cluster: ControlPlane, home: str, name: str, lifetime: timedelta = HOUR) -> str:
+    """A token as `kubectl create token` gives it."""
+    path = f"/api/v1/namespaces/{home}/serviceaccounts/{name}/token"
+    spec = {"expirationSeconds": int(lifetime.total_seconds())}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return str(cluster.api.call("POST", path, asked)["status"]["token"])
+
+
+def _granted(home: str, name: str, verbs: Sequence[str], namespace: str) -> list[Json]:
+    group = "rbac.authorization.k8s.io"
+    where = {"name": f"{home}-{name}", "namespace": namespace}
+    rule = {"apiGroups": ["fleetagent.dev"], "resources": ["fleetagents"], "verbs": list(verbs)}
+    return [
+        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": where, "rules": [rule]},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": where,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": where["name"]},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": home}],
+        },
+    ]
