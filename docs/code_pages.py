@@ -45,7 +45,7 @@ names it, and exit code 1. A variable without a chart value here is set with the
 {table(head, rows)}
 Kubernetes is reached by the pod's ServiceAccount, else by the kubeconfig that `KUBECONFIG` names. The namespace of the
 pod, else of the kubeconfig's context, is where the ConfigMap `fleetagent-stop` is looked for. `FLEETAGENT_WEB_LISTEN`
-has `/metrics`; the page and the API are not built yet.
+has the [page](../how-to/web.md), the [API](api.md) and [`/metrics`](metrics.md).
 """
 
 

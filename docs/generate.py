@@ -9,7 +9,10 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from api_page import api_page
 from code_pages import commands_page, guardrails_page, settings_page, tables_page, tools_page
+from metrics_page import metrics_page
+from plugin_page import plugin_page
 from reason_pages import conditions_page, events_page
 from resource_page import resource_page
 
@@ -24,7 +27,10 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "conditions.md": ("every place that makes a condition", conditions_page),
     "events.md": ("every place that writes an Event", events_page),
     "tables.md": ("operator/fleetagent/adapters/postgres/tables.py", tables_page),
+    "metrics.md": ("operator/fleetagent/adapters/metrics/", metrics_page),
+    "api.md": ("operator/fleetagent/entrypoints/web/api/table.py", api_page),
     "commands.md": ("operator/fleetagent/__main__.py", commands_page),
+    "kubectl.md": ("operator/fleetagent/plugin/parser.py", plugin_page),
 }
 
 

@@ -23,6 +23,7 @@ CONDITIONS = {
     "CreditLasts": "Whether the market account's credit lasts another day at what its machines cost now.",
     "ContextFits": "Whether the prompt fits `spec.context.tokenBudget`.",
     "SpecHonoured": "Whether this version acts on every field of the spec.",
+    "AlertsDelivered": "Whether alerts reach the receivers that `spec.alerts` names. Never holds a run up.",
     "SchemaCurrent": "Whether the cluster's CustomResourceDefinition has all that this operator reports.",
     "Suspended": "Whether somebody suspended or paused the agent, or stopped the installation. `True` is no fault.",
 }
