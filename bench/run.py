@@ -7,7 +7,21 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench import conversation, fleet, history, latency, memory, page, real_model, soak, start, thousand
+from bench import (
+    api,
+    conversation,
+    fleet,
+    history,
+    latency,
+    memory,
+    page,
+    real_model,
+    soak,
+    start,
+    thousand,
+    watchers,
+    web_page,
+)
 from bench.machine import machine_line
 from bench.page import Parts, Table
 from bench.world import say
@@ -16,9 +30,24 @@ LATENCY, START, MEMORY = "Annotate to model request", "Own start", "Idle operato
 THOUSAND, SOAK = "A thousand agents", "A soak with blows"
 HISTORY, CONVERSATION = "History beside its peers", "A conversation of months"
 REAL_MODEL, FLEET = "A real model server", "Acting on a fleet"
+API = "The API beside an operator at work"
+PAGE, WATCHERS = "The agent's page", "Fifty browsers"
 
 
-NAMES = ("latency", "thousand", "soak", "start", "memory", "history", "conversation", "real-model", "fleet")
+NAMES = (
+    "latency",
+    "thousand",
+    "soak",
+    "start",
+    "memory",
+    "history",
+    "conversation",
+    "real-model",
+    "fleet",
+    "api",
+    "page",
+    "watchers",
+)
 
 
 def main() -> int:
@@ -46,6 +75,9 @@ def _figures(args: argparse.Namespace) -> dict[str, tuple[str, Callable[[], Tabl
         "conversation": (CONVERSATION, conversation.measure),
         "real-model": (REAL_MODEL, real_model.measure),
         "fleet": (FLEET, fleet.measure),
+        "api": (API, partial(api.measure, args.api_seconds)),
+        "page": (PAGE, partial(web_page.measure, args.pages, args.page_seconds)),
+        "watchers": (WATCHERS, partial(watchers.measure, args.page_seconds, args.watched)),
     }
 
 
@@ -57,6 +89,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--many", type=int, default=1000, help="thousand: FleetAgents (default: %(default)s)")
     parser.add_argument("--at-once", type=int, default=100, help="thousand: runs at once (default: %(default)s)")
     parser.add_argument("--soak-figures", type=Path, help="soak: those of one that was played (dist/soak.json)")
+    parser.add_argument("--api-seconds", type=float, default=60, help="api: of each past (default: %(default)s)")
+    parser.add_argument("--pages", type=int, default=100, help="page: of each kind (default: %(default)s)")
+    parser.add_argument("--watched", type=int, default=100, help="watchers: FleetAgents (default: %(default)s)")
+    parser.add_argument(
+        "--page-seconds", type=float, default=120, help="page, watchers: of each time (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=page.RESULTS, help="the file to write (default: bench/results.md)")
     return parser.parse_args()
 
