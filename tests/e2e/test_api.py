@@ -114,7 +114,6 @@ def test_each_example_of_the_docs_does_what_it_says(stage: Stage, token: str, ex
         assert not done.stdout or isinstance(json.loads(done.stdout), dict)
 
 
-def test_the_examples_begin_with_where_the_api_is(stage: Stage) -> None:
+def test_the_examples_begin_with_where_the_api_is() -> None:
     assert [line.partition("=")[0] for line in EXAMPLES[0].splitlines()] == ["API", "AGENT", "AUTH"]
     assert len(EXAMPLES) >= 6
-    del stage

@@ -61,7 +61,7 @@ def button(look: Look, name: str) -> None:
 # --- who is there ---
 
 
-def test_a_person_signs_in_looks_and_logs_out_and_nothing_can_be_read_afterwards(
+def test_a_person_signs_in_looks_and_signs_out_and_nothing_can_be_read_afterwards(
     peopled: Inhabited, chromium: Browser
 ) -> None:
     with Look.through(chromium, peopled.base_url) as look:
@@ -81,7 +81,7 @@ def test_a_person_signs_in_looks_and_logs_out_and_nothing_can_be_read_afterwards
         assert look.page.evaluate("document.cookie") == "", "scripts must not see the session"
         assert peopled.viewer not in look.page.content()
 
-        button(look, "Log out")
+        button(look, "Sign out")
         look.page.wait_for_url("**/login*")
         look.page.go_back()
         expect(look.page.get_by_label("Token")).to_be_visible()
@@ -103,7 +103,7 @@ def test_a_link_with_a_token_behind_the_hash_signs_in_and_forgets_it(peopled: In
 def test_a_session_that_was_ended_elsewhere_does_nothing_more(peopled: Inhabited, look: Look) -> None:
     elsewhere = look.context.new_page()
     elsewhere.goto(peopled.base_url + "/")
-    elsewhere.get_by_role("button", name="Log out").click()
+    elsewhere.get_by_role("button", name="Sign out").click()
     elsewhere.wait_for_url("**/login*")
     before = newest_run(peopled)
 

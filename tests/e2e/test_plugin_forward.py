@@ -4,6 +4,7 @@ import http.server
 import json
 import os
 import signal
+import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -213,6 +214,31 @@ def test_a_report_holds_the_operators_pods_without_the_values_of_their_environme
     assert yaml.safe_load(files["versions.yaml"])["kubernetes"].startswith("v1.")
     assert "hunter22" not in "".join(files.values())
     assert kubectl.exists()
+
+
+def test_there_is_nothing_to_export_before_the_first_session(installed: str, admin: Person, kubectl: Path) -> None:
+    """An agent that the operator has not met yet has none."""
+    assert f"{installed}/porep has no session yet" in admin.types("conversation", "porep", "--export").sentence
+    assert kubectl.exists()
+
+
+def test_who_watches_shows_the_token_to_nobody_once_the_port_forward_has_ended(
+    installed: str, admin: Person, api: Api, kubectl: Path
+) -> None:
+    """Another user of this machine may listen at its port by then; here, the same server goes on."""
+    command = admin.command("runs", "porep", "--watch", "-o", "json")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        eventually(lambda: len(api.shown) > 0, "it has asked once")
+        os.kill(int(kubectl.read_text().split()[0]), signal.SIGKILL)
+        shown = len(api.shown)
+        try:
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    assert installed
+    assert (process.returncode, len(api.shown)) == (1, shown)
+    assert said.splitlines()[-1].startswith("error: the port-forward has ended")
 
 
 # --- tokens ---

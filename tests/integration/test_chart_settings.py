@@ -102,6 +102,7 @@ def test_every_value_has_a_schema_that_takes_its_default_and_nothing_unknown(hel
         ({"worker": {"url": "workers.example"}}, "url"),
         ({"web": {"url": "fleetagent.example"}}, "url"),
         ({"web": {"ingress": {"enabled": True}}}, "web.ingress.hosts"),
+        ({"web": {"ingress": {"enabled": True, "hosts": ["fleetagent.example"]}}}, "web.url"),
         ({"worker": {"service": {"type": "ExternalName"}}}, "type"),
         ({"worker": {"ingress": {"enabled": True}}}, "hosts"),
         ({"worker": {"ingress": {"hosts": ["https://workers.example"]}}}, "hosts"),

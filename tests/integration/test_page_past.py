@@ -75,13 +75,13 @@ async def test_who_may_only_read_sees_all_of_it(pages: Pages) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("runs?outcome=Nonsense", "outcome must be one of"),
-        ("runs?since=yesterday", "since must be a time such as"),
-        ("runs?until=9999-12-31T23:59", "until must be a time between"),
+        ("runs?outcome=Nonsense", "outcome: must be one of"),
+        ("runs?since=yesterday", "since: must be a time such as"),
+        ("runs?until=9999-12-31T23:59", "until: must be a time between"),
         ("runs?after=bm9uc2Vuc2U", "after"),
-        ("conversation?session=one", "session must be a whole number"),
-        ("conversation?view=nothing", "view must be one of"),
-        ("spend?days=1000000", "days must be one of"),
+        ("conversation?session=one", "session: must be a whole number"),
+        ("conversation?view=nothing", "view: must be one of"),
+        ("spend?days=1000000", "days: must be one of"),
     ],
 )
 async def test_what_cannot_be_asked_is_refused_with_the_remedy(pages: Pages, asked: str, said: str) -> None:

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from fleetagent.domain.records import AgentKey
+from fleetagent.domain.said import OneWord
 from fleetagent.domain.views import (
     ActionView,
     AgentRow,
@@ -148,7 +149,7 @@ class MadeUpPast:
         self._ask("versions")
         return {key: self.version.get(key, "0") for key in keys}
 
-    async def heard(self, key: AgentKey, name: Literal["message", "acknowledge"], value: str) -> bool:  # noqa: ARG002
+    async def heard(self, key: AgentKey, name: OneWord, value: str) -> bool:  # noqa: ARG002
         self._ask("heard", key)
         return True
 

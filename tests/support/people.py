@@ -18,15 +18,7 @@ def a_person(cluster: ControlPlane, home: str, name: str, *, verbs: Sequence[str
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
     objects = [account, *(each for namespace in namespaces for each in _granted(home, name, verbs, namespace))]
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
-    return a_token(cluster, home, name)
-
-
-def a_token(cluster: ControlPlane, home: str, name: str, lifetime: timedelta = HOUR) -> str:
-    """A token as `kubectl create token` gives it."""
-    path = f"/api/v1/namespaces/{home}/serviceaccounts/{name}/token"
-    spec = {"expirationSeconds": int(lifetime.total_seconds())}
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    return str(cluster.api.call("POST", path, asked)["status"]["token"])
+    return cluster.token_for(name, home, lifetime=HOUR)
 
 
 def _granted(home: str, name: str, verbs: Sequence[str], namespace: str) -> list[Json]:

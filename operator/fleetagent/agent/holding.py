@@ -33,6 +33,8 @@ class Holding:
         """It was not got, or is held no more."""
         if self._is_ours:
             self._changed("Lost")
+        else:  # a run that ended since, or a look that failed, may have told of it once more
+            self._meter.forget(self._key)
 
     def handed_over(self) -> None:
         """It was given back for good."""

@@ -197,9 +197,9 @@ class Keeper:
         return taken
 
     async def _go_on(self, subject: Subject, taken: Taken, *, called: bool) -> datetime | None:
-        lease, what = taken.lease, Due((), None)
-        self._k.meter.waits(self.key, waits_since(self._k.now(), taken.pending, taken.wakes))
+        lease, what, since = taken.lease, Due((), None), None
         if subject.spec.mode is not Mode.SUSPENDED:
+            since = waits_since(self._k.now(), taken.pending, taken.wakes)
             what = due(
                 self._k.now(),
                 next_scheduled_at=self._timetable.starts_at(subject),
@@ -210,6 +210,7 @@ class Keeper:
             called = called or bool(what)
         else:
             called = False
+        self._k.meter.waits(self.key, since)
         rests_until = self._rests_until()
         if called and rests_until is None:
             if self._sight.untold:

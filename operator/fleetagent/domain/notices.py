@@ -122,8 +122,7 @@ def _single(notice: Notice, key: AgentKey, web_url: str | None) -> Words:
         lines.append(f"{because}: {_said(notice.remark, LONGEST_REMARK)}")
     run = f", run {notice.run_id}" if notice.run_id else ""
     lines.append(f"Since {notice.since:%Y-%m-%d %H:%M} UTC{run}")
-    if web_url is not None:
-        lines.append(f"Page: {web_url}/agents/{quote(key.namespace)}/{quote(key.name)}/alerts")
+    lines += _page(key, web_url)
     if notice.kind in {NoticeKind.NEW, NoticeKind.ESCALATED}:
         how = f"kubectl -n {key.namespace} annotate --overwrite fleetagent {key.name}"
         lines.append(f"Acknowledge: {how} fleetagent.dev/acknowledge=alert-{notice.alert_id}")
@@ -135,10 +134,13 @@ def _digest(notices: Sequence[Notice], key: AgentKey, web_url: str | None) -> Wo
     lines = [f"{_headline(n)}: {_said(n.message, LONGEST_LINE)}" for n in shown]
     if more := len(notices) - len(shown):
         lines.append(f"and {more} more")
-    if web_url is not None:
-        lines.append(f"Page: {web_url}/agents/{quote(key.namespace)}/{quote(key.name)}/alerts")
+    lines += _page(key, web_url)
     title = f"{_headline(notices[0])} and {len(notices) - 1} more, FleetAgent {key}"
     return Words(title, "\n".join(lines), max((_tone(n) for n in notices), key=list(Tone).index))
+
+
+def _page(key: AgentKey, web_url: str | None) -> list[str]:
+    return [] if web_url is None else [f"Page: {web_url}/agents/{quote(key.namespace)}/{quote(key.name)}/alerts"]
 
 
 def a_test(key: AgentKey) -> Words:

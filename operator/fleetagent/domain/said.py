@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from fleetagent.domain.resource import Annotation
 from fleetagent.domain.text import clean
@@ -24,6 +24,10 @@ NAMES: dict[str, Annotation] = {
     "approve": Annotation.APPROVE,
     "reject": Annotation.REJECT,
 }
+
+OneWord = Literal["message", "acknowledge"]
+ONE_WORD: Mapping[str, OneWord] = {"message": "message", "acknowledge": "acknowledge"}
+"""Verbs whose annotation holds one word: a new one takes the place of one that may be unheard."""
 
 
 def value_of(name: str, said: str) -> str:

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from kubernetes.client.exceptions import ApiException
 from kubernetes.client.rest import RESTClientObject
@@ -45,7 +45,7 @@ class ApiServer:
     def agents(self, namespace: str | None) -> list[Json]:
         """Those of a namespace, or of all, by name."""
         below = f"/namespaces/{part(namespace)}" if namespace is not None else ""
-        return sorted(self._all(f"{RESOURCES}{below}/{PLURAL}"), key=lambda a: (_of(a).namespace, _of(a).name))
+        return sorted(self.everything(f"{RESOURCES}{below}/{PLURAL}"), key=lambda a: (_of(a).namespace, _of(a).name))
 
     def agent(self, key: AgentKey) -> Json:
         """One FleetAgent, as stored."""
@@ -57,8 +57,8 @@ class ApiServer:
 
     def events(self, key: AgentKey) -> list[Json]:
         """The Events that speak of it."""
-        about = urlencode({"fieldSelector": f"involvedObject.kind=FleetAgent,involvedObject.name={key.name}"})
-        return list(self._all(f"/api/v1/namespaces/{part(key.namespace)}/events", about))
+        about = {"fieldSelector": f"involvedObject.kind=FleetAgent,involvedObject.name={key.name}"}
+        return self.everything(f"/api/v1/namespaces/{part(key.namespace)}/events", about)
 
     # --- whatever else ---
 
@@ -92,17 +92,14 @@ class ApiServer:
 
     def everything(self, path: str, query: Mapping[str, str] | None = None) -> list[Json]:
         """All objects of a list, however many portions it comes in."""
-        return list(self._all(path, urlencode(query or {})))
-
-    def _all(self, path: str, query: str = "") -> Iterator[Json]:
-        after = ""
+        asked, found = {"limit": str(PORTION), **(query or {})}, list[Json]()
         while True:
-            page = self.call("GET", f"{path}?limit={PORTION}&{query}{after}")
-            yield from page.get("items") or ()
+            page = self.call("GET", f"{path}?{urlencode(asked)}")
+            found += page.get("items") or ()
             token = (page.get("metadata") or {}).get("continue")
             if not token:
-                return
-            after = f"&continue={quote(token, safe='')}"
+                return found
+            asked["continue"] = token
 
     def _refusal(self, status: int, words: str) -> FleetAgentError:
         server = self.login.server

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetagent.domain.said import NAMES, not_served_yet
-from fleetagent.plugin.pictures import BAD, DIM, Json, pause_now, verdict
+from fleetagent.plugin.pictures import BAD, DIM, Json, pause_now, truth
 from fleetagent.plugin.terminal import NOTHING, line, table
 from fleetagent.plugin.words import age, ago, count, counts_of, figure, moment, of, plural, until
 
@@ -79,7 +79,7 @@ def _story(agent: Json, spec: Json, status: Json, now: datetime) -> Iterator[tup
     for wake in status.get("pendingWakes") or ():
         why, run = wake.get("reason") or NOTHING, figure(wake.get("askedByRun"))
         yield "wake", f"{wake['id']} {until(wake['at'], now)}: {why} (run {run})"
-    yield "alerts", Text(f"{status.get('openAlerts') or 0} open", "yellow" if status.get("openAlerts") else "")
+    yield "alerts", Text(line(f"{status.get('openAlerts') or 0} open"), "yellow" if status.get("openAlerts") else "")
     if unheard := [name for name in NAMES if not_served_yet(name, agent) is not None]:
         yield "not served", Text(f"{', '.join(unheard)}: said, and not confirmed by the operator yet", "yellow")
 
@@ -117,5 +117,5 @@ def _conditions(conditions: Sequence[Json], now: datetime, *, wide: bool) -> Ren
     for each in conditions:
         text = line(each.get("message"))
         told = text if wide or len(text) <= SHORT_CHARS else f"{text[: SHORT_CHARS - 1]}…"
-        rows.append((each["type"], verdict(each), each.get("reason"), age(each.get("lastTransitionTime"), now), told))
+        rows.append((each["type"], truth(each), each.get("reason"), age(each.get("lastTransitionTime"), now), told))
     return table(columns, rows)

@@ -1,4 +1,4 @@
-"""`open`: the page in the browser, signed in with a token that ends within the hour."""
+"""`open`: the page in the browser, signed in, with a token that ends within the hour where that can be had."""
 
 import os
 import secrets

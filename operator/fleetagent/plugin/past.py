@@ -43,7 +43,7 @@ def conversation(person: Person) -> int:
     def look(web: Web) -> Seen:
         which = {"session": args.session, "inPrompt": True if args.in_prompt else None}
         found = web.items(below(person.agent, "/conversation"), args.limit, **which)
-        cuts = web.get(below(person.agent, "/compactions"), session=args.session)["items"]
+        cuts = web.get(below(person.agent, "/compactions"), session=args.session).get("items") or ()
 
         def draw() -> RenderableType:
             parts: list[RenderableType] = [compactions_picture(cuts), Text("")] if cuts else []

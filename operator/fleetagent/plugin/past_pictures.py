@@ -1,24 +1,22 @@
 """Pictures of what our API tells: runs, machines, spend, alerts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fleetagent.plugin.pictures import BAD, DIM, GOOD
+from fleetagent.plugin.pictures import BAD, DIM, GOOD, Json
 from fleetagent.plugin.terminal import NOTHING, cell, line, table
 from fleetagent.plugin.transcript import compactions_picture, transcript_picture
 from fleetagent.plugin.words import age, count, counts_of, figure, moment, of, span
 
-Json = Mapping[str, Any]
-
 OUTCOMES = {"Acted": GOOD, "Held": "cyan", "Skipped": DIM, "Waiting": "yellow"}
 PHASES = {"proving": GOOD, "stopping": DIM, "gone": DIM, "failed": BAD}
 STATES = {"open": "yellow", "acknowledged": "", "resolved": DIM}
+GONE = "the resource is gone: there is no target, no budget and no status any more"
 
 
 def runs_picture(runs: Sequence[Json], now: datetime, *, wide: bool) -> RenderableType:
@@ -98,18 +96,23 @@ def actions_picture(actions: Sequence[Json]) -> RenderableType:
 
 def fleet_picture(machines: Sequence[Json], agent: Json, now: datetime, *, wide: bool) -> RenderableType:
     """The status's own sums, then a row for each machine; wide: with the moments of its life."""
-    status, spec = agent.get("status") or {}, agent["spec"]
-    fleet = status.get("fleet") or {}
-    measured, projected = figure(fleet.get("proofsPerHour")), figure(fleet.get("projectedProofsPerHour"))
-    bill = of(fleet.get("usdPerHour"), spec["budget"]["fleetUsdPerHour"])
-    target = spec["target"]["proofsPerHour"]
-    sums = f"{measured} proofs/h measured, {projected} projected, target {target}; {bill} USD/h"
+    sums = _sums(agent)
     if not machines:
-        return Group(Text(line(sums)), Text("no machines"))
+        return Group(sums, Text("no machines"))
     columns = ["MACHINE", "MARKET ID", "GPU", "PHASE", "FOR", "PROOFS/H", "USD/H", "HOST"]
     rows = [_machine(each, now, wide=wide) for each in machines]
     right = ("FOR", "PROOFS/H", "USD/H")
-    return Group(Text(line(sums)), Text(""), table([*columns, "TIMELINE" if wide else "FAILURE"], rows, right=right))
+    return Group(sums, Text(""), table([*columns, "TIMELINE" if wide else "FAILURE"], rows, right=right))
+
+
+def _sums(agent: Json) -> Text:
+    if (spec := agent.get("spec")) is None:
+        return Text(GONE, DIM)
+    fleet = (agent.get("status") or {}).get("fleet") or {}
+    measured, projected = figure(fleet.get("proofsPerHour")), figure(fleet.get("projectedProofsPerHour"))
+    bill = of(fleet.get("usdPerHour"), spec["budget"]["fleetUsdPerHour"])
+    target = spec["target"]["proofsPerHour"]
+    return Text(line(f"{measured} proofs/h measured, {projected} projected, target {target}; {bill} USD/h"))
 
 
 def _machine(each: Json, now: datetime, *, wide: bool) -> list[object]:
@@ -131,16 +134,22 @@ def _machine(each: Json, now: datetime, *, wide: bool) -> list[object]:
 
 def spend_picture(days: Sequence[Json], agent: Json) -> RenderableType:
     """A row for each UTC day, and their sum; above them the day's budget, as the status has it."""
-    status, budget = (agent.get("status") or {}).get("spend") or {}, agent["spec"]["budget"]
-    dollars = of(status.get("fleetUsdToday"), budget.get("fleetUsdPerDay"))
-    tokens = counts_of(status.get("modelTokensToday"), budget.get("modelTokensPerDay"))
     rows = [[day["day"], day["fleetUsd"], day["modelUsd"], count(day["modelTokens"])] for day in days]
     sums = [str(sum((Decimal(day[name]) for day in days), Decimal(0))) for name in ("fleetUsd", "modelUsd")]
     rows.append([Text("together", "bold"), *sums, count(sum(int(day["modelTokens"]) for day in days))])
     shown = table(
         ("DAY", "FLEET USD", "MODEL USD", "MODEL TOKENS"), rows, right=("FLEET USD", "MODEL USD", "MODEL TOKENS")
     )
-    return Group(Text(line(f"today: {dollars} USD for machines, {tokens} model tokens")), Text(""), shown)
+    return Group(_today(agent), Text(""), shown)
+
+
+def _today(agent: Json) -> Text:
+    if (spec := agent.get("spec")) is None:
+        return Text(GONE, DIM)
+    budget, spend = spec["budget"], (agent.get("status") or {}).get("spend") or {}
+    dollars = of(spend.get("fleetUsdToday"), budget.get("fleetUsdPerDay"))
+    tokens = counts_of(spend.get("modelTokensToday"), budget.get("modelTokensPerDay"))
+    return Text(line(f"today: {dollars} USD for machines, {tokens} model tokens"))
 
 
 def alerts_picture(alerts: Sequence[Json], now: datetime) -> RenderableType:

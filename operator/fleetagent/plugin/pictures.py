@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from fleetagent.domain.resource import is_well
 from fleetagent.plugin.terminal import cell, table
 from fleetagent.plugin.words import age, moment, until
 
@@ -50,7 +51,7 @@ def _row(agent: Json, now: datetime, *, wide: bool, everywhere: bool) -> list[ob
         (status.get("session") or {}).get("contextTokens"),
         run.get("id"),
         until(status.get("nextRunAt"), now),
-        verdict(condition(status, "Ready")),
+        truth(condition(status, "Ready")),
         age(meta.get("creationTimestamp"), now),
     ]
     if wide:
@@ -66,17 +67,11 @@ def _row(agent: Json, now: datetime, *, wide: bool, everywhere: bool) -> list[ob
     return [*([meta["namespace"]] if everywhere else []), *row]
 
 
-BAD_WHEN_TRUE = {"Suspended", "ControllerDeciding", "Stalled"}
-"""All others are well when they are True."""
-
-
-def verdict(condition: Json) -> Text:
+def truth(condition: Json) -> Text:
     """Green where it is as it should be, red where it is not."""
     status = condition.get("status")
-    if status not in {"True", "False"}:
-        return cell(status, "yellow")
-    well = (status == "True") != (condition["type"] in BAD_WHEN_TRUE)
-    return cell(status, GOOD if well else BAD)
+    well = is_well(condition["type"], status)
+    return cell(status, "yellow" if well is None else GOOD if well else BAD)
 
 
 def condition(status: Json, kind: str) -> Json:

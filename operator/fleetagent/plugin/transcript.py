@@ -1,17 +1,13 @@
 """The conversation as text: who said what in which run, and what of it the model does not see any more."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from fleetagent.plugin.pictures import DIM
+from fleetagent.plugin.pictures import DIM, Json
 from fleetagent.plugin.terminal import line, plain, table
-
-Json = Mapping[str, Any]
 
 ROLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 
@@ -39,11 +35,8 @@ def _message(each: Json) -> Iterator[RenderableType]:
 
 
 def _call(call: Json) -> str:
-    """`launch_instance({"offer_id": "7"})`, whichever of the two usual shapes it is stored in."""
-    made = call.get("function") if isinstance(call.get("function"), Mapping) else call
-    arguments = made.get("arguments") if made else None
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return line(f"{made.get('name') if made else '?'}({text})")
+    """`launch_instance({"offer_id": "7"})`."""
+    return line(f"{call['name']}({call['arguments']})")
 
 
 def compactions_picture(compactions: Sequence[Json]) -> RenderableType:

@@ -20,7 +20,7 @@ from fleetagent.errors import (
     TooOften,
     TryLater,
 )
-from fleetagent.plugin.apiserver import part
+from fleetagent.plugin.apiserver import Json, part
 from fleetagent.plugin.failures import NotFound, WayGone
 from fleetagent.plugin.forward import forwarded
 from fleetagent.plugin.person import Person
@@ -30,8 +30,6 @@ WITHIN_SECONDS = 30.0
 PORTION = 200
 MOST_PORTIONS = 50
 """Where a filter leaves little, a portion may be empty and not the last one."""
-
-Json = dict[str, Any]
 
 
 class Web:

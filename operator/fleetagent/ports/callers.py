@@ -14,7 +14,7 @@ class Callers(Protocol):
     """
 
     async def name(self, token: str) -> str | None:
-        """As what the API server knows the caller, remembered shortly; None when it does not tell."""
+        """As whom the API server knows the caller, remembered shortly; None when it does not tell."""
 
     async def may_read(self, token: str, namespace: str) -> bool:
         """Whether the caller may `get fleetagents` in the namespace: a SelfSubjectAccessReview, remembered shortly.

@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from fleetagent.domain.records import AgentKey
+from fleetagent.domain.said import OneWord
 from fleetagent.domain.views import (
     ActionView,
     AgentRow,
@@ -117,7 +118,7 @@ class Reading(Protocol):
         run and its state, the newest sample, message, action and wake, and what waits, is open, or lives now.
         """
 
-    async def heard(self, key: AgentKey, name: Literal["message", "acknowledge"], value: str) -> bool:
+    async def heard(self, key: AgentKey, name: OneWord, value: str) -> bool:
         """Whether the operator has written down what was said, as `domain.said.value_of` remembers it.
 
         From then on another word in the same annotation does not take its place.

@@ -1,5 +1,6 @@
 """What Prometheus scrapes."""
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -85,6 +86,26 @@ async def test_requests_are_counted_by_what_they_came_to_and_tokens_as_the_serve
         for kind in ("input", "cached_input", "output")
     }
     assert tokens == {"input": 1900, "cached_input": 800, "output": 100}
+
+
+async def test_a_request_that_is_cancelled_was_not_answered() -> None:
+    metrics, asked = Metrics(), asyncio.Event()
+
+    class Silent(Scripted):
+        async def reply(self, request: ModelRequest) -> Reply:
+            asked.set()
+            await asyncio.Event().wait()
+            return await super().reply(request)
+
+    task = asyncio.create_task(MeteredModel(Silent(), metrics, POREP).reply(REQUEST))
+    await asked.wait()
+    task.cancel()
+    await asyncio.wait({task})
+
+    found = scraped(metrics)
+    assert {name: value for name, value in found.items() if "model_requests" in name} == {
+        "fleetagent_model_requests_total{name=porep,namespace=fleet,outcome=Cancelled}": 1
+    }
 
 
 async def test_tokens_of_an_answer_that_is_of_no_use_are_counted_too() -> None:

@@ -5,6 +5,7 @@ import pytest
 from fleetagent.adapters.metrics import Metrics
 from fleetagent.agent.holding import Holding
 from fleetagent.domain.records import AgentKey
+from support.fleets import a_condition
 
 
 def told(metrics: Metrics) -> dict[str, float]:
@@ -41,3 +42,16 @@ def test_an_agent_that_another_process_has_taken_has_no_series_here() -> None:
     holding.lost()
 
     assert b'name="porep"' not in metrics.text()
+
+
+def test_what_was_told_of_an_agent_after_it_was_lost_goes_at_the_next_look() -> None:
+    metrics, key = Metrics(), AgentKey("fleet", "porep")
+    holding = Holding(key, metrics)
+    holding.taken()
+    holding.lost()
+    metrics.conditions(key, [a_condition("Ready", "False")])
+
+    holding.lost()
+
+    assert b'name="porep"' not in metrics.text()
+    assert told(metrics)["Lost"] == 1

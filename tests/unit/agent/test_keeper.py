@@ -15,6 +15,7 @@ from fleetagent.agent.subject import Subject
 from fleetagent.agent.triggers import Triggers
 from fleetagent.domain.records import AgentKey, Lease, Renewed, Taken
 from fleetagent.domain.resource import Mode
+from fleetagent.domain.schedule import Pending, Trigger
 from fleetagent.errors import NotStorable
 from support.manifests import a_manifest
 
@@ -104,12 +105,13 @@ class SlowToTell:
     def __init__(self) -> None:
         self.asked, self.may_tell = asyncio.Event(), asyncio.Event()
         self.released: list[Lease] = []
+        self.pending: tuple[Pending, ...] = ()
 
     async def take(self, *_: Any, **__: Any) -> Any:
         self.asked.set()
         await self.may_tell.wait()
         taken = {"lease": Lease(1, 7), "record": SimpleNamespace(last_run_id=0), "left_running": ()}
-        return SimpleNamespace(**taken, waited_too_long=False, pending=(), wakes=(), untold=False, last=None)
+        return SimpleNamespace(**taken, waited_too_long=False, pending=self.pending, wakes=(), untold=False, last=None)
 
     async def release(self, lease: Lease) -> None:
         self.released.append(lease)
@@ -180,11 +182,7 @@ async def nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-async def test_a_lease_that_is_released_at_the_moment_of_its_renewal_is_not_lost(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO")
-    memory = Renewing()
+def resting(memory: Renewing) -> Resting:
     k = keeping(
         agents=memory,
         ownership=Ownership(memory, timedelta(0)),
@@ -196,7 +194,29 @@ async def test_a_lease_that_is_released_at_the_moment_of_its_renewal_is_not_lost
     keeper._timetable = SimpleNamespace(watch=list, unwatch=list, problem=lambda _: None)  # type: ignore[assignment]
     keeper._sight.look = keeper._sight.tell = nothing  # type: ignore[method-assign]
     keeper.look(a_manifest(metadata={"uid": "one"}))
+    return keeper
+
+
+async def test_a_lease_that_is_released_at_the_moment_of_its_renewal_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    memory = Renewing()
+    keeper = resting(memory)
+
     await asyncio.wait_for(memory.is_over.wait(), SOON)
     await keeper.stop()
 
     assert "another process owns this agent now" not in caplog.text
+
+
+async def test_what_a_suspended_agent_is_called_for_is_not_told_as_waiting_for_a_run() -> None:
+    memory = Renewing()
+    memory.pending = (Pending(1, Trigger.REQUEST, "now", None, NOON),)
+    keeper = resting(memory)
+
+    await asyncio.wait_for(memory.is_over.wait(), SOON)
+    told = keeper._k.meter.text().decode()  # type: ignore[attr-defined]
+    await keeper.stop()
+
+    assert "fleetagent_oldest_trigger_timestamp_seconds{" not in told

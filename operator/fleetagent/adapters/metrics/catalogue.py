@@ -26,7 +26,8 @@ RUNS: Final = _counter("runs", "Runs that ended, by how, and by the first of the
 RUN_SECONDS: Final = _counter("run_seconds", "Time that runs took, waiting for the model included")
 RUN_STARTED: Final = _gauge("run_started_timestamp_seconds", "When the run that goes on began; absent between runs")
 OLDEST_TRIGGER: Final = _gauge(
-    "oldest_trigger_timestamp_seconds", "Since when the oldest trigger or due wake waits for a run; absent without any"
+    "oldest_trigger_timestamp_seconds",
+    "Since when the oldest trigger or due wake waits for a run; absent without any, and in mode Suspended",
 )
 MODEL_REQUESTS: Final = _counter(
     "model_requests", "Requests to the model, repetitions within one not counted", "outcome"
@@ -82,7 +83,7 @@ MACHINES: Final = _gauge("machines", "Machines that bill or may bill, by phase, 
 MOST_MACHINES: Final = _gauge("machines_limit", "spec.limits.maxInstances")
 OBSERVED: Final = _gauge(
     "fleet_observed_timestamp_seconds",
-    "When the fleet was last seen whole; may be newer than status.fleet.observedAt, which is not written for that alone",
+    "When the fleet was last seen whole; may be newer than status.fleet.observedAt, which is not written for it alone",
 )
 USD_PER_HOUR: Final = _gauge("usd_per_hour", "Cost of all machines, storage included (status.fleet.usdPerHour)")
 BUDGET_PER_HOUR: Final = _gauge("budget_usd_per_hour", "spec.budget.fleetUsdPerHour")

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from fleetagent.adapters.metrics import catalogue as series
+from fleetagent.adapters.metrics import catalogue
 from fleetagent.adapters.metrics.catalogue import Family
 from fleetagent.domain.fleet import LIVE, Fleet, FleetUnknown
 from fleetagent.domain.observation import Observation
@@ -24,28 +24,28 @@ def figures(
     Wakes and waiting actions are counted by the caller: the status shows the first of them only.
     """
     budget, fleet, session, spend, run = spec.budget, status.fleet, status.session, status.spend, status.last_run
-    yield series.TARGET, spec.target.proofs_per_hour
-    yield series.EFFECTIVE_TARGET, seen.target.proofs_per_hour if seen is not None and seen.target else None
-    yield series.RATE, fleet.proofs_per_hour if fleet else None
-    yield series.PROJECTED, fleet.projected_proofs_per_hour if fleet else None
-    yield series.OBSERVED, _seconds(fleet.observed_at) if fleet else None
-    yield series.USD_PER_HOUR, fleet.usd_per_hour if fleet else None
-    yield series.MOST_MACHINES, spec.limits.max_instances
-    yield series.BUDGET_PER_HOUR, budget.fleet_usd_per_hour
-    yield series.USD_TODAY, spend.fleet_usd_today if spend else None
-    yield series.BUDGET_PER_DAY, budget.fleet_usd_per_day
-    yield series.TOKENS_TODAY, spend.model_tokens_today if spend else None
-    yield series.BUDGET_TOKENS, budget.model_tokens_per_day
-    yield series.CONTEXT, session.context_tokens if session else None
-    yield series.NEXT_PROMPT, session.next_prompt_tokens if session else None
-    yield series.CONTEXT_BUDGET, spec.context.token_budget
-    yield series.WAKES, wakes
-    yield series.WAITING, waiting
-    yield series.ALERTS, status.open_alerts
-    yield series.LAST_RUN_ID, status.last_run_id
-    yield series.LAST_RUN, _seconds(run.started_at) if run else None
-    yield series.NEXT_RUN, _seconds(status.next_run_at)
-    yield series.INTERVAL, _interval_seconds(spec)
+    yield catalogue.TARGET, spec.target.proofs_per_hour
+    yield catalogue.EFFECTIVE_TARGET, seen.target.proofs_per_hour if seen is not None and seen.target else None
+    yield catalogue.RATE, fleet.proofs_per_hour if fleet else None
+    yield catalogue.PROJECTED, fleet.projected_proofs_per_hour if fleet else None
+    yield catalogue.OBSERVED, _seconds(fleet.observed_at) if fleet else None
+    yield catalogue.USD_PER_HOUR, fleet.usd_per_hour if fleet else None
+    yield catalogue.MOST_MACHINES, spec.limits.max_instances
+    yield catalogue.BUDGET_PER_HOUR, budget.fleet_usd_per_hour
+    yield catalogue.USD_TODAY, spend.fleet_usd_today if spend else None
+    yield catalogue.BUDGET_PER_DAY, budget.fleet_usd_per_day
+    yield catalogue.TOKENS_TODAY, spend.model_tokens_today if spend else None
+    yield catalogue.BUDGET_TOKENS, budget.model_tokens_per_day
+    yield catalogue.CONTEXT, session.context_tokens if session else None
+    yield catalogue.NEXT_PROMPT, session.next_prompt_tokens if session else None
+    yield catalogue.CONTEXT_BUDGET, spec.context.token_budget
+    yield catalogue.WAKES, wakes
+    yield catalogue.WAITING, waiting
+    yield catalogue.ALERTS, status.open_alerts
+    yield catalogue.LAST_RUN_ID, status.last_run_id
+    yield catalogue.LAST_RUN, _seconds(run.started_at) if run else None
+    yield catalogue.NEXT_RUN, _seconds(status.next_run_at)
+    yield catalogue.INTERVAL, _interval_seconds(spec)
 
 
 def _interval_seconds(spec: FleetAgentSpec) -> float | None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
-from fleetagent.adapters.metrics import catalogue as series
+from fleetagent.adapters.metrics import catalogue
 from fleetagent.adapters.metrics.figures import figures, machines, truths
 from fleetagent.adapters.metrics.process import ProcessSeries
 from fleetagent.adapters.metrics.series import AgentSeries
@@ -18,7 +18,7 @@ from fleetagent.domain.retention import TableSize
 from fleetagent.errors import BadPrompt, BadReply, BadResource, PromptTooLong, TryLater
 from fleetagent.ports.telemetry import ActionCame, LeaseChange
 
-ANSWERED = "Answered"
+ANSWERED, CANCELLED = "Answered", "Cancelled"
 FAILURES: Final = {
     TryLater: "Unavailable",
     PromptTooLong: "PromptTooLong",
@@ -29,8 +29,8 @@ FAILURES: Final = {
 """What a request came to when it was not answered: a small set, so that the number of series stays small."""
 
 FROM_ZERO: Final = (
-    (series.RUNS, ("Failed", "Schedule")),
-    (series.EVENTS, ("Warning", "MachineAdopted")),
+    (catalogue.RUNS, ("Failed", "Schedule")),
+    (catalogue.EVENTS, ("Warning", "MachineAdopted")),
 )
 """What alerts go by: a series that begins with its first case never rises, as Prometheus sees it."""
 
@@ -40,7 +40,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._process = ProcessSeries()
-        self._agents = AgentSeries(series.FAMILIES)
+        self._agents = AgentSeries(catalogue.FAMILIES)
         self._began: dict[AgentKey, float] = {}
 
     def watch_turns(self, active: Callable[[], bool]) -> None:
@@ -62,8 +62,8 @@ class Metrics:
     def run_began(self, key: AgentKey, run: Run, due_at: datetime | None) -> None:
         """See `ports.Meter.run_began`."""
         self._began[key] = time.monotonic()
-        self._agents.put(key, series.RUN_STARTED, value=run.started_at.timestamp())
-        self._agents.put(key, series.OLDEST_TRIGGER, value=None)
+        self._agents.put(key, catalogue.RUN_STARTED, value=run.started_at.timestamp())
+        self._agents.put(key, catalogue.OLDEST_TRIGGER, value=None)
         if due_at is not None:
             self._process.delay_seconds.observe(max(0.0, (run.started_at - due_at).total_seconds()))
 
@@ -71,14 +71,14 @@ class Metrics:
         """See `ports.Meter.run_ended`."""
         now = time.monotonic()
         seconds = now - self._began.pop(key, now)
-        self._agents.put(key, series.RUN_STARTED, value=None)
-        self._agents.add(key, series.RUNS, outcome, run.calls.kinds[0] if run.calls.kinds else "")
-        self._agents.add(key, series.RUN_SECONDS, by=seconds)
+        self._agents.put(key, catalogue.RUN_STARTED, value=None)
+        self._agents.add(key, catalogue.RUNS, outcome, run.calls.kinds[0] if run.calls.kinds else "")
+        self._agents.add(key, catalogue.RUN_SECONDS, by=seconds)
         self._process.run_seconds.observe(seconds)
 
     def waits(self, key: AgentKey, since: datetime | None) -> None:
         """See `ports.Meter.waits`."""
-        self._agents.put(key, series.OLDEST_TRIGGER, value=None if since is None else since.timestamp())
+        self._agents.put(key, catalogue.OLDEST_TRIGGER, value=None if since is None else since.timestamp())
 
     # --- what is reported ---
 
@@ -99,14 +99,14 @@ class Metrics:
         for family, value in figures(spec, status, seen, wakes=wakes, waiting=waiting):
             self._agents.put(key, family, value=None if value is None else float(value))
         if spec.alerts is None:
-            self._agents.put(key, series.UNDELIVERED, value=None)
+            self._agents.put(key, catalogue.UNDELIVERED, value=None)
         if seen is not None:
-            self._agents.put_all(key, series.MACHINES, machines(seen))
+            self._agents.put_all(key, catalogue.MACHINES, machines(seen))
         self.conditions(key, status.conditions)
 
     def conditions(self, key: AgentKey, conditions: Iterable[Condition]) -> None:
         """See `ports.Meter.conditions`."""
-        self._agents.put_all(key, series.CONDITION, truths(conditions))
+        self._agents.put_all(key, catalogue.CONDITION, truths(conditions))
 
     def fields_dropped(self, count: int) -> None:
         """See `ports.Meter.fields_dropped`."""
@@ -116,34 +116,34 @@ class Metrics:
 
     def compacted(self, key: AgentKey, method: str) -> None:
         """See `ports.Meter.compacted`."""
-        self._agents.add(key, series.COMPACTIONS, method)
+        self._agents.add(key, catalogue.COMPACTIONS, method)
 
     def acted(self, key: AgentKey, kind: str, state: ActionCame) -> None:
         """See `ports.Meter.acted`."""
-        self._agents.add(key, series.ACTIONS, kind, state)
+        self._agents.add(key, catalogue.ACTIONS, kind, state)
 
     def refused(self, key: AgentKey, kind: str, code: str) -> None:
         """See `ports.Meter.refused`."""
-        self._agents.add(key, series.REFUSALS, kind, code)
-        self._agents.add(key, series.ACTIONS, kind, "refused")
+        self._agents.add(key, catalogue.REFUSALS, kind, code)
+        self._agents.add(key, catalogue.ACTIONS, kind, "refused")
 
     def said(self, key: AgentKey, kind: str, reason: str) -> None:
         """An Event about the agent, Normal or Warning, was to be written."""
-        self._agents.add(key, series.EVENTS, kind, reason)
+        self._agents.add(key, catalogue.EVENTS, kind, reason)
 
     def notified(self, key: AgentKey, outcome: str) -> None:
         """See `ports.Meter.notified`."""
         if self._is_kept(key):
-            self._agents.add(key, series.NOTIFICATIONS, outcome)
+            self._agents.add(key, catalogue.NOTIFICATIONS, outcome)
 
     def undelivered(self, key: AgentKey, count: int) -> None:
         """See `ports.Meter.undelivered`."""
         if self._is_kept(key):
-            self._agents.put(key, series.UNDELIVERED, value=count)
+            self._agents.put(key, catalogue.UNDELIVERED, value=count)
 
     def _is_kept(self, key: AgentKey) -> bool:
         """Whether it was reported on: a message on its way may arrive after the agent was handed over."""
-        return self._agents.has(key, series.TARGET)
+        return self._agents.has(key, catalogue.TARGET)
 
     def lease(self, change: LeaseChange) -> None:
         """See `ports.Meter.lease`."""
@@ -162,16 +162,17 @@ class Metrics:
     @contextmanager
     def asking(self, key: AgentKey) -> Iterator[None]:
         """Count a request to the model by what it comes to, and its time."""
-        began, outcome = time.monotonic(), ANSWERED
+        began, outcome = time.monotonic(), CANCELLED  # the run was ended, or took too long, before anything came back
         try:
             yield
+            outcome = ANSWERED
         except (TryLater, PromptTooLong, BadReply, BadPrompt, BadResource) as error:
             outcome = next(word for kind, word in FAILURES.items() if isinstance(error, kind))
             raise
         finally:
             seconds = time.monotonic() - began
-            self._agents.add(key, series.MODEL_REQUESTS, outcome)
-            self._agents.add(key, series.MODEL_SECONDS, by=seconds)
+            self._agents.add(key, catalogue.MODEL_REQUESTS, outcome)
+            self._agents.add(key, catalogue.MODEL_SECONDS, by=seconds)
             self._process.model_seconds.observe(seconds)
 
     def answered(self, key: AgentKey, reply: Reply) -> None:
@@ -182,9 +183,9 @@ class Metrics:
                 ("cached_input", each.cached_tokens),
                 ("output", each.completion_tokens),
             ):
-                self._agents.add(key, series.MODEL_TOKENS, kind, by=tokens or 0)
+                self._agents.add(key, catalogue.MODEL_TOKENS, kind, by=tokens or 0)
         if reply.calls_from is not CallsFrom.CALLS:
-            self._agents.add(key, series.MISPLACED, reply.calls_from, by=len(reply.calls))
+            self._agents.add(key, catalogue.MISPLACED, reply.calls_from, by=len(reply.calls))
 
     # --- the end ---
 

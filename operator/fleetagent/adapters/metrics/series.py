@@ -51,7 +51,8 @@ class AgentSeries:
 
     def forget(self, key: AgentKey) -> None:
         """The agent is gone, or another process keeps it."""
-        self._names.pop(key, None)
+        if self._names.pop(key, None) is None:
+            return
         for column in self._each_column():
             column.pop(key, None)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from fleetagent.adapters.postgres.engine import reason_of
+from fleetagent.adapters.postgres.engine import distrust, reason_of
 from fleetagent.adapters.postgres.migrate import head
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.domain.records import Lease, Run
@@ -80,7 +80,7 @@ class Database:
                     yield
         except TryLater as error:
             if isinstance(error.__cause__, TimeoutError):
-                await self._engine.dispose()
+                distrust(self._engine)
             raise
 
     async def _see_schema(self, connection: AsyncConnection) -> None:

@@ -1,7 +1,9 @@
 """One pool of connections, safe behind pgbouncer in transaction mode."""
 
+import math
 import time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 import sqlalchemy as sa
@@ -14,6 +16,9 @@ CONNECT_SECONDS = 10
 ANSWER_MS = 15_000
 TRUSTED_SECONDS = 1.0
 LONGEST_REASON = 300
+
+_DISTRUSTED: WeakKeyDictionary[sa.Engine, float] = WeakKeyDictionary()
+"""Since when nothing that rested by then is used."""
 
 LOOKS_LIKE = "it should look like postgresql://user:password@host:5432/fleetagent"
 
@@ -42,6 +47,14 @@ def open_engine(database_url: str, pool_size: int = 10, *, trusted_seconds: floa
     return engine
 
 
+def distrust(engine: AsyncEngine) -> None:
+    """What rests in the pool now is not used again; a connection that somebody has stays theirs.
+
+    A new pool in its place would let all who wait for the old one open as many connections once more.
+    """
+    _DISTRUSTED[engine.sync_engine] = time.monotonic()
+
+
 def _check_what_has_rested(engine: AsyncEngine, trusted_seconds: float) -> None:
     """Ping a connection before use, as `pool_pre_ping` would, unless it was in use a moment ago.
 
@@ -56,7 +69,10 @@ def _check_what_has_rested(engine: AsyncEngine, trusted_seconds: float) -> None:
     @sa.event.listens_for(pool, "checkout")
     def check(connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
         now = time.monotonic()
-        if now - record.info.get("rests_since", now) < trusted_seconds:
+        rests_since = record.info.get("rests_since", now)
+        if rests_since <= _DISTRUSTED.get(engine.sync_engine, -math.inf):
+            raise sa.exc.InvalidatePoolError("another connection was silent for too long")
+        if now - rests_since < trusted_seconds:
             return
         try:
             dialect.do_ping(connection)

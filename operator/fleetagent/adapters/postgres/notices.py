@@ -23,6 +23,8 @@ STILL_OPEN = "still open, and nobody has acknowledged it"
 TOLD = alerts.c.agent_id, alerts.c.id, alerts.c.severity, alerts.c.message
 """What is told of an alert."""
 
+_FREE = {"claimed_by": None, "claimed_until": None}
+
 
 def raised(agent_id: int, run_id: int, code: str, severity: str, message: str) -> sa.Select[tuple[int]]:
     """A statement that opens an alert, and writes down that it is to be told; the alert's id."""
@@ -146,24 +148,22 @@ class PostgresOutbox:
 
     async def sent(self, claim: Claim, ids: Sequence[int]) -> None:
         """See `ports.notices.Outbox.sent`."""
-        await self._write(claim, ids, state="sent", done_at=NOW, claimed_by=None, claimed_until=None)
+        await self._write(claim, ids, state="sent", done_at=NOW, **_FREE)
 
     async def put_back(self, claim: Claim, ids: Sequence[int], wait: timedelta, error: str | None) -> None:
         """See `ports.notices.Outbox.put_back`."""
-        free = {"claimed_by": None, "claimed_until": None}
-        await self._write(claim, ids, next_try_at=NOW + wait, error=error, **free)
+        await self._write(claim, ids, next_try_at=NOW + wait, error=error, **_FREE)
 
     async def give_up(self, claim: Claim, ids: Sequence[int], error: str) -> None:
         """See `ports.notices.Outbox.give_up`."""
-        free = {"claimed_by": None, "claimed_until": None}
-        await self._write(claim, ids, state="given_up", done_at=NOW, error=error, **free)
+        await self._write(claim, ids, state="given_up", done_at=NOW, error=error, **_FREE)
 
     async def unwanted(self, key: AgentKey) -> None:
         """See `ports.notices.Outbox.unwanted`."""
         claim = await self.claim(key)
         if claim is not None:
             ids = [notice.id for notice in claim.notices]
-            await self._write(claim, ids, state="not_wanted", done_at=NOW, claimed_by=None, claimed_until=None)
+            await self._write(claim, ids, state="not_wanted", done_at=NOW, **_FREE)
 
     async def remind(self) -> None:
         """See `ports.notices.Outbox.remind`."""

@@ -41,6 +41,7 @@ from fleetagent.domain.resource.status import (
     SpendStatus,
     WaitingActionStatus,
     WakeStatus,
+    is_well,
 )
 from fleetagent.domain.resource.steering import (
     Alerts,
@@ -118,6 +119,7 @@ __all__ = [
     "crd",
     "crd_yaml",
     "fields",
+    "is_well",
     "parse_duration",
     "pruned",
     "readable_status",

@@ -78,6 +78,15 @@ class Condition(Wire):
     """A sentence for people."""
 
 
+BAD_WHEN_TRUE = frozenset({"Suspended", "ControllerDeciding", "Stalled"})
+"""All other conditions are as they should be while they are True."""
+
+
+def is_well(kind: str, status: str | None) -> bool | None:
+    """Whether a condition is as it should be; None while nobody knows."""
+    return None if status not in {"True", "False"} else (status == "True") != (kind in BAD_WHEN_TRUE)
+
+
 class SessionStatus(Wire):
     """The conversation since the last reset."""
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from starlette.routing import Route
 from fleetagent.agent.clock import Now
 from fleetagent.domain.patches import VERBS, Patch, Stored, read_verb
 from fleetagent.domain.records import AgentKey
-from fleetagent.domain.said import not_served_yet, value_of
+from fleetagent.domain.said import ONE_WORD, OneWord, not_served_yet, value_of
 from fleetagent.entrypoints.web.visitor import Visitor, visitor
 from fleetagent.errors import BadRequest, Conflict
 
@@ -24,10 +24,7 @@ MOST_TRIES = 20
 HEARD_WITHIN_SECONDS = 5.0
 ASKS_AGAIN_SECONDS = 0.2
 
-ONE_WORD: Mapping[str, Literal["message", "acknowledge"]] = {"message": "message", "acknowledge": "acknowledge"}
-"""Verbs whose annotation holds one word: a new one takes the place of one that may be unheard."""
-
-Heard = Callable[[AgentKey, Literal["message", "acknowledge"], str], Awaitable[bool]]
+Heard = Callable[[AgentKey, OneWord, str], Awaitable[bool]]
 """See `ports.Reading.heard`."""
 Sleep = Callable[[float], Awaitable[None]]
 

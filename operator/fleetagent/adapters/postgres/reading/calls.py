@@ -5,13 +5,12 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.reading.cursors import cursor, place_in
+from fleetagent.adapters.postgres.reading.cursors import cursor, no_cursor, place_in
 from fleetagent.adapters.postgres.reading.rows import view
 from fleetagent.adapters.postgres.reading.seek import Trail
 from fleetagent.adapters.postgres.reading.walk import Walk, page_of
 from fleetagent.adapters.postgres.tables import alerts, wakes
 from fleetagent.domain.views import AlertView, Page, WakeView
-from fleetagent.errors import BadCursor
 from fleetagent.ports.reading import Slice
 
 PENDING, RESOLVED = "pending", "resolved"
@@ -72,9 +71,9 @@ def _place(after: str) -> tuple[sa.ColumnElement[datetime], sa.ColumnElement[int
     try:
         moment = datetime.fromisoformat(str(at))
     except ValueError as error:
-        raise BadCursor("`after` is no cursor of this list") from error
+        raise no_cursor() from error
     if moment.tzinfo is None:
-        raise BadCursor("`after` is no cursor of this list")
+        raise no_cursor()
     return sa.literal(moment, wakes.c.at.type), sa.literal(int(wake_id), wakes.c.id.type)
 
 

@@ -21,9 +21,9 @@ def place_in(of: str, text: str, *kinds: type) -> tuple[int | str, ...]:
     place = _read(text)
     fits = len(place) == 1 + len(kinds) and place[0] == of
     if not fits or any(type(part) is not kind for part, kind in zip(place[1:], kinds, strict=True)):
-        raise _bad()
+        raise no_cursor()
     if any(isinstance(part, int) and not 0 <= part <= HIGHEST_KEY for part in place):
-        raise _bad()
+        raise no_cursor()
     return tuple(place[1:])
 
 
@@ -34,15 +34,16 @@ def key_in(of: str, text: str | None) -> int | None:
 
 def _read(text: str) -> list[int | str]:
     if len(text) > LONGEST_CHARS or not text.isascii():
-        raise _bad()
+        raise no_cursor()
     try:
         read = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, RecursionError) as error:
-        raise _bad() from error
+        raise no_cursor() from error
     if not isinstance(read, list):
-        raise _bad()
+        raise no_cursor()
     return read
 
 
-def _bad() -> BadCursor:
+def no_cursor() -> BadCursor:
+    """What to raise for it, with the remedy."""
     return BadCursor("`after` is no cursor of this list: give the `next` of an earlier page of it, or leave it out")

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Literal
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -18,6 +17,7 @@ from fleetagent.adapters.postgres.reading.cursors import HIGHEST_KEY
 from fleetagent.adapters.postgres.reading.versions import versions_of
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.domain.records import AgentKey
+from fleetagent.domain.said import OneWord
 from fleetagent.domain.views import (
     ActionView,
     AgentRow,
@@ -178,7 +178,7 @@ class PostgresReading:
         async with self._of(key) as (connection, agent_id):
             return await fleet.samples_of(connection, agent_id, since, until, most)
 
-    async def heard(self, key: AgentKey, name: Literal["message", "acknowledge"], value: str) -> bool:
+    async def heard(self, key: AgentKey, name: OneWord, value: str) -> bool:
         """See `ports.Reading.heard`."""
         async with self._of(key) as (connection, agent_id):
             return await its_words.heard(connection, agent_id, name, value)

@@ -1,6 +1,5 @@
 """What an endpoint is: one line of the table that routes and OpenAPI document are both made of."""
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -12,15 +11,14 @@ from starlette.routing import Route
 
 from fleetagent.agent.clock import Now
 from fleetagent.domain.records import AgentKey
-from fleetagent.domain.resource.values import DNS_NAME_PATTERN
 from fleetagent.domain.resource.wire import Wire
 from fleetagent.entrypoints.web.api.queries import HIGHEST_ID, Query, read_query
+from fleetagent.entrypoints.web.names import must_be_a_name
 from fleetagent.entrypoints.web.visitor import Visitor, visitor
 from fleetagent.ports.reading import Reading
 
 JSON = "application/json"
 OF_AN_AGENT = "/namespaces/{namespace}/agents/{name}"
-LONGEST_NAME = 253
 
 Asked = TypeVar("Asked", bound=Query)
 
@@ -59,7 +57,7 @@ class Endpoint(Generic[Asked]):
             key = AgentKey(path.get("namespace", ""), path.get("name", ""))
             if key.namespace or "{namespace}" in self.path:
                 await who.must_read(key.namespace)
-                _must_be_a_name(key.name)
+                must_be_a_name(key.name)
             query = read_query(self.query, request.query_params)
             answer = await self.read(Call(reading, who, now, query, key, _id(path.get("id", "0"))))
             if isinstance(answer, Response):
@@ -74,11 +72,6 @@ class Endpoint(Generic[Asked]):
 def not_found(what: str) -> HTTPException:
     """There is no such thing; that the caller may read the namespace is known by then."""
     return HTTPException(404, f"there is no {what}")
-
-
-def _must_be_a_name(name: str) -> None:
-    if len(name) > LONGEST_NAME or not re.fullmatch(DNS_NAME_PATTERN, name):
-        raise not_found("FleetAgent of that name: a name has small letters, digits, dots and dashes")
 
 
 def _id(text: str) -> int:

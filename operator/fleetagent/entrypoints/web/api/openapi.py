@@ -14,6 +14,7 @@ from fleetagent.domain.resource.values import DNS_NAME_PATTERN
 from fleetagent.entrypoints.web.api.endpoints import JSON, OF_AN_AGENT, Endpoint
 from fleetagent.entrypoints.web.api.queries import HIGHEST_ID
 from fleetagent.entrypoints.web.api.table import ENDPOINTS
+from fleetagent.entrypoints.web.names import LONGEST_NAME
 
 BASE = "/api/v1"
 REF = "#/components/schemas/{model}"
@@ -45,7 +46,7 @@ ERROR: Mapping[str, Any] = {
 }
 PATH_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "namespace": {"type": "string", "pattern": DNS_NAME_PATTERN, "maxLength": 63},
-    "name": {"type": "string", "pattern": DNS_NAME_PATTERN, "maxLength": 253},
+    "name": {"type": "string", "pattern": DNS_NAME_PATTERN, "maxLength": LONGEST_NAME},
     "id": {"type": "integer", "minimum": 0, "maximum": HIGHEST_ID},
 }
 

@@ -60,12 +60,10 @@ async def _agents(call: Call[OfAgents]) -> Wire:
 
 
 async def _agent(call: Call[Query]) -> Wire:
-    row, resource = await call.reading.agent(call.key), await call.who.resource(call.key)
-    if row is None and resource is None:
+    row, resource = await call.reading.agent(call.key), await call.who.resource(call.key) or {}
+    if row is None and not resource:
         raise not_found(f"FleetAgent {call.key}")
-    if row is None:
-        row = _not_met_yet(call, resource or {})
-    resource = resource or {}
+    row = row or _not_met_yet(call, resource)
     return AgentView.model_validate({**dict(row), "spec": resource.get("spec"), "status": resource.get("status")})
 
 

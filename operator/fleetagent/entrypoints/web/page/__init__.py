@@ -1,4 +1,13 @@
-"""The web page. agents and overview first; past: runs, conversation, fleet, spend. `routes` is all of it."""
+"""The web page. `routes` is all of it.
+
+agents, listing    the list                        overview, plots        one agent at a glance
+runs, steps        what happened                   conversation, prompt   what was said, and what the model sees
+fleet, timeline    machines and hosts              spend                  what each day cost
+alerts, actions    what wants a person             sessions               archived conversations; wakes
+buttons            what a person says              live, recent           news for open pages, read once for all
+standing, state    the head of an agent's pages    asked                  what stands behind the `?`
+render, words, pretty   facts as HTML              parts                  what each view is given
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,8 +40,12 @@ def routes(parts: Parts) -> tuple[BaseRoute, ...]:
 
 
 def login_page(request: Request, *, next_path: str, failed: str | None) -> Response:
-    """Where a token is asked for."""
-    by_another_site = request.headers.get("sec-fetch-site") == "cross-site"
+    """Where a token is asked for.
+
+    One that a link brings is used at once only if the browser says that its owner called it up. A neighbour's site may
+    be anybody's, and over plain HTTP no browser says anything: somebody could be signed in as somebody else.
+    """
+    by_another_site = request.headers.get("sec-fetch-site") not in {"none", "same-origin"}
     return html("login.html", next_path=next_path, failed=failed, by_another_site=by_another_site)
 
 

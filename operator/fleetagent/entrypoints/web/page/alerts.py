@@ -4,11 +4,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fleetagent.entrypoints.web.page.asked import word
 from fleetagent.entrypoints.web.page.parts import Parts
 from fleetagent.entrypoints.web.page.render import html
 from fleetagent.entrypoints.web.page.standing import standing
 from fleetagent.entrypoints.web.visitor import visitor
-from fleetagent.errors import BadRequest
 from fleetagent.ports.reading import Slice
 
 STATES = ("open", "acknowledged", "resolved")
@@ -18,10 +18,7 @@ def routes(parts: Parts) -> tuple[Route, ...]:
     """All alerts, or those of one state."""
 
     async def page(request: Request) -> Response:
-        query = request.query_params
-        state, after = query.get("state") or None, query.get("after")
-        if state not in (None, *STATES):
-            raise BadRequest(f"state: must be one of {', '.join(STATES)}")
+        state, after = word(request, "state", STATES), request.query_params.get("after")
         stands = await standing(parts, request)
         found = await parts.reading.alerts(stands.key, Slice(limit=50, after=after), state=state)
         return html(

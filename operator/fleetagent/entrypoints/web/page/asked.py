@@ -22,9 +22,9 @@ def moment(request: Request, name: str) -> datetime | None:
         read = datetime.fromisoformat(text)
         read = (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise BadRequest(f"{name} must be a time such as 2026-11-30T15:00, in UTC") from error
+        raise BadRequest(f"{name}: must be a time such as 2026-11-30T15:00, in UTC") from error
     if read.year not in YEARS:
-        raise BadRequest(f"{name} must be a time between {YEARS.start} and {YEARS.stop}")
+        raise BadRequest(f"{name}: must be a time between {YEARS.start} and {YEARS.stop}")
     return read
 
 
@@ -34,7 +34,7 @@ def number(request: Request, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= HIGHEST):
-        raise BadRequest(f"{name} must be a whole number")
+        raise BadRequest(f"{name}: must be a whole number")
     return int(text)
 
 
@@ -45,7 +45,7 @@ def word(request: Request, name: str, known: Iterable[str]) -> str | None:
         return None
     words = tuple(known)
     if text not in words:
-        raise BadRequest(f"{name} must be one of {', '.join(words)}")
+        raise BadRequest(f"{name}: must be one of {', '.join(words)}")
     return text
 
 

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from fleetagent.entrypoints.web.page.parts import Parts
 from fleetagent.entrypoints.web.page.render import html
-from fleetagent.entrypoints.web.page.standing import key_of
+from fleetagent.entrypoints.web.page.standing import key_of, path_of
 from fleetagent.entrypoints.web.visitor import visitor
 
 DONE: Mapping[str, str] = {
@@ -36,7 +36,7 @@ def routes(parts: Parts) -> tuple[Route, ...]:
         await parts.steer(visitor(request), key, verb, said)
         if "hx-request" in request.headers:
             return html("done.html", sentence=DONE[verb])
-        return RedirectResponse(f"/agents/{key.namespace}/{key.name}?done={verb}", 303)
+        return RedirectResponse(f"{path_of(key)}?done={verb}", 303)
 
     return (Route("/agents/{namespace}/{name}/do/{verb}", press, methods=["POST"]),)
 

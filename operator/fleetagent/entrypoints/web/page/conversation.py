@@ -49,13 +49,13 @@ def routes(parts: Parts) -> list[Route]:
     """Where the conversation is read."""
 
     async def conversation(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         asked, view = number(request, "session"), word(request, "view", (PROMPT, EVERYTHING, TOKENS))
-        session = await parts.reading.session(who.key, asked)
+        session = await parts.reading.session(stands.key, asked)
         if session is None and asked is not None:
-            raise HTTPException(404, f"there is no session {asked} of {who.key}, or its time in the audit is over")
+            raise HTTPException(404, f"there is no session {asked} of {stands.key}, or its time in the audit is over")
         is_current = session is not None and session.ended_at is None
-        facts: Facts = {"standing": who, "session": session, "is_current": is_current, **_figures(who, request)}
+        facts: Facts = {"standing": stands, "session": session, "is_current": is_current, **_figures(stands, request)}
         if view == TOKENS:
             return html("tokens.html", **facts)
         facts |= {
@@ -67,28 +67,28 @@ def routes(parts: Parts) -> list[Route]:
         }
         if session is not None:
             view = PROMPT if is_current and view != EVERYTHING else EVERYTHING
-            compactions = await parts.reading.compactions(who.key, session.id)
+            compactions = await parts.reading.compactions(stands.key, session.id)
             facts |= {
                 "view": view,
                 "compactions": compactions,
-                "sessions": await _to_choose(parts.reading, who.key, session),
+                "sessions": await _to_choose(parts.reading, stands.key, session),
             }
             if view == PROMPT:
-                facts |= await _as_the_model_sees_it(parts.reading, who, request, session)
+                facts |= await _as_the_model_sees_it(parts.reading, stands, request, session)
             else:
-                facts |= await _everything(parts.reading, who.key, request, session, compactions)
+                facts |= await _everything(parts.reading, stands.key, request, session, compactions)
         # In a thread: a long text takes many milliseconds to write, and runs go on in this process.
         return await asyncio.to_thread(html, "conversation.html", **facts)
 
     return [Route("/agents/{namespace}/{name}/conversation", conversation)]
 
 
-def _figures(who: Standing, request: Request) -> Facts:
+def _figures(stands: Standing, request: Request) -> Facts:
     """Tokens against the budget; an open page asks for these alone, and is told when it shows an older conversation."""
-    newest, seen = 0 if who.row is None else who.row.last_run_id, number(request, "seen")
+    newest, seen = 0 if stands.row is None else stands.row.last_run_id, number(request, "seen")
     return {
-        "here": f"{who.path}/conversation",
-        "budget": None if who.agent is None else who.agent.spec.context.token_budget,
+        "here": f"{stands.path}/conversation",
+        "budget": None if stands.agent is None else stands.agent.spec.context.token_budget,
         "seen": newest if seen is None else seen,
         "is_older": seen is not None and seen < newest,
     }
@@ -100,15 +100,15 @@ async def _to_choose(reading: Reading, key: AgentKey, session: SessionView) -> t
     return newest if session.id in {s.id for s in newest} else (*newest, session)
 
 
-async def _as_the_model_sees_it(reading: Reading, who: Standing, request: Request, session: SessionView) -> Facts:
+async def _as_the_model_sees_it(reading: Reading, stands: Standing, request: Request, session: SessionView) -> Facts:
     """The prompt; of a very long one the newest runs, unless all is asked for. None while the resource is not there."""
-    if who.agent is None or who.row is None:
+    if stands.agent is None or stands.row is None:
         return {"prompt": None}
     most = MOST_SHOWN if request.query_params.get("all") else SHOWN_AT_ONCE
-    page = await reading.conversation(who.key, session.id, Slice(limit=most), in_prompt=True)
+    page = await reading.conversation(stands.key, session.id, Slice(limit=most), in_prompt=True)
     stored, before = _whole_runs(page.items[::-1]) if page.next else (page.items[::-1], 0)
-    run_id = run_composed(who.row, session.id)
-    made = await asyncio.to_thread(prompt, who.agent.spec, session, stored, before=before, run_id=run_id)
+    run_id = run_composed(stands.row, session.id)
+    made = await asyncio.to_thread(prompt, stands.agent.spec, session, stored, before=before, run_id=run_id)
     return {
         "prompt": made,
         "run_composed": run_id,
@@ -139,7 +139,7 @@ async def _everything(
     page = await reading.conversation(key, session.id, Slice(limit=ROWS, after=after, since=since, until=until))
     return {
         "page": page,
-        "runs": _by_run(steps(page.items), compactions),
+        "runs": await asyncio.to_thread(_by_run, page.items, compactions),
         "since": since,
         "until": until,
         "newest": after is None and until is None,
@@ -147,9 +147,9 @@ async def _everything(
     }
 
 
-def _by_run(said: Sequence[Step], compactions: Sequence[CompactionView]) -> tuple[Said, ...]:
+def _by_run(messages: Sequence[MessageView], compactions: Sequence[CompactionView]) -> tuple[Said, ...]:
     runs: list[Said] = []
-    for step in said:
+    for step in steps(messages):
         run_id = step.message.run_id
         if runs and runs[-1].run_id == run_id:
             runs[-1] = Said(run_id, (*runs[-1].steps, step), runs[-1].compactions)

@@ -32,20 +32,22 @@ def routes(parts: Parts) -> list[Route]:
     """Where the fleet is read."""
 
     async def fleet(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         with_ended = bool(request.query_params.get("ended"))
         after = request.query_params.get("after") or None
-        page = await parts.reading.machines(who.key, Slice(limit=ROWS, after=after), ended=with_ended)
-        hosts = await parts.reading.hosts(who.key)
-        here = f"{who.path}/fleet"
+        page = await parts.reading.machines(stands.key, Slice(limit=ROWS, after=after), ended=with_ended)
+        hosts = await parts.reading.hosts(stands.key)
+        here = f"{stands.path}/fleet"
         return html(
             "fleet.html",
-            standing=who,
+            standing=stands,
             tab="fleet",
             page=page,
-            machines=[(machine, timeline(machine, who.now), limit_of(who.agent, machine)) for machine in page.items],
-            hosts=sorted(hosts, key=lambda host: not excluded(host, who.now)),
-            is_excluded=lambda host: excluded(host, who.now),
+            machines=[
+                (machine, timeline(machine, stands.now), limit_of(stands.agent, machine)) for machine in page.items
+            ],
+            hosts=sorted(hosts, key=lambda host: not excluded(host, stands.now)),
+            is_excluded=lambda host: excluded(host, stands.now),
             with_ended=with_ended,
             ended_phases=ENDED,
             newest=after is None,

@@ -10,7 +10,7 @@ from typing import Any
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.resource import FleetAgent, RunStatus
 from fleetagent.entrypoints.web.page.recent import Recent
-from fleetagent.entrypoints.web.page.standing import UNREADABLE
+from fleetagent.entrypoints.web.page.standing import UNREADABLE, path_of
 from fleetagent.entrypoints.web.page.state import State, state_of
 from fleetagent.entrypoints.web.visitor import ALL_NAMESPACES, Visitor
 from fleetagent.errors import BadResource, TryLater
@@ -42,7 +42,7 @@ class Line:
     @property
     def path(self) -> str:
         """Where its pages are."""
-        return f"/agents/{self.key.namespace}/{self.key.name}"
+        return path_of(self.key)
 
 
 Lines = Mapping[AgentKey, Line]

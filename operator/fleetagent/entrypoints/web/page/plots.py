@@ -6,19 +6,17 @@ from typing import Any
 from starlette.requests import Request
 
 from fleetagent.domain.records import AgentKey
+from fleetagent.entrypoints.web.page.asked import word
 from fleetagent.entrypoints.web.page.parts import Parts
 from fleetagent.errors import BadRequest
 
-SPANS_HOURS = (24, 168)
+SPANS_HOURS = ("24", "168")
 MOST_POINTS = 500
 
 
 def hours_asked(request: Request) -> int:
     """How far back the plots go: a day, or a week."""
-    said = request.query_params.get("hours", str(SPANS_HOURS[0]))
-    if said not in map(str, SPANS_HOURS):
-        raise BadRequest(f"hours: must be one of {', '.join(map(str, SPANS_HOURS))}")
-    return int(said)
+    return int(word(request, "hours", SPANS_HOURS) or SPANS_HOURS[0])
 
 
 async def rates(parts: Parts, request: Request, key: AgentKey) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fleetagent.entrypoints.web.page.asked import HIGHEST, address, moment, word
 from fleetagent.entrypoints.web.page.parts import Parts
 from fleetagent.entrypoints.web.page.prompt import RUNNING
 from fleetagent.entrypoints.web.page.render import html
-from fleetagent.entrypoints.web.page.standing import standing
+from fleetagent.entrypoints.web.page.standing import Standing, standing
 from fleetagent.entrypoints.web.page.steps import LEFT, SPEAKERS, steps
 from fleetagent.ports.reading import Slice
 
@@ -49,16 +49,16 @@ def routes(parts: Parts) -> list[Route]:
     """Where runs are read."""
 
     async def listed(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         outcome, trigger = word(request, "outcome", OUTCOMES), word(request, "trigger", TRIGGERS)
         since, until = moment(request, "since"), moment(request, "until")
         after = request.query_params.get("after") or None
         which = Slice(limit=ROWS, after=after, since=since, until=until)
-        page = await parts.reading.runs(who.key, which, outcome=outcome, trigger=trigger)
-        here = address(f"{who.path}/runs", outcome=outcome, trigger=trigger, since=since, until=until)
+        page = await parts.reading.runs(stands.key, which, outcome=outcome, trigger=trigger)
+        here = address(f"{stands.path}/runs", outcome=outcome, trigger=trigger, since=since, until=until)
         return html(
             "runs.html",
-            standing=who,
+            standing=stands,
             tab="runs",
             page=page,
             asked={"outcome": outcome, "trigger": trigger, "since": since, "until": until},
@@ -70,32 +70,37 @@ def routes(parts: Parts) -> list[Route]:
         )
 
     async def one(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         run_id: int = request.path_params["run_id"]
-        view = await parts.reading.run(who.key, run_id) if run_id <= HIGHEST else None
+        view = await parts.reading.run(stands.key, run_id) if run_id <= HIGHEST else None
         if view is None:
-            raise HTTPException(404, f"there is no run {run_id} of {who.key}, or its time in the audit is over")
-        return await asyncio.to_thread(  # it may be long, and runs go on in this process
-            html,
-            "run.html",
-            standing=who,
-            tab="runs",
-            run=view.run,
-            view=view,
-            steps=steps(view.messages),
-            verdict=verdict(view),
-            goes_on=view.run.state == RUNNING,
-            newest=max(who.row.last_run_id if who.row is not None else 0, run_id),
-            triggers=TRIGGERS,
-            outcomes=OUTCOMES,
-            speakers=SPEAKERS,
-            left=LEFT,
-        )
+            raise HTTPException(
+                404, f"there is no run {run_id} of {stands.key}, or it is older than spec.retention.runs"
+            )
+        return await asyncio.to_thread(_drawn, stands, view)  # it may be long, and runs go on in this process
 
     return [
         Route("/agents/{namespace}/{name}/runs", listed),
         Route("/agents/{namespace}/{name}/runs/{run_id:int}", one),
     ]
+
+
+def _drawn(stands: Standing, view: RunView) -> Response:
+    return html(
+        "run.html",
+        standing=stands,
+        tab="runs",
+        run=view.run,
+        view=view,
+        steps=steps(view.messages),
+        verdict=verdict(view),
+        goes_on=view.run.state == RUNNING,
+        newest=max(stands.row.last_run_id if stands.row is not None else 0, view.run.run_id),
+        triggers=TRIGGERS,
+        outcomes=OUTCOMES,
+        speakers=SPEAKERS,
+        left=LEFT,
+    )
 
 
 def verdict(view: RunView) -> tuple[tuple[str, bool | None, bool | None], ...]:

@@ -20,19 +20,21 @@ def routes(parts: Parts) -> list[Route]:
     """Where sessions and wakes are read."""
 
     async def sessions(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         after = request.query_params.get("after") or None
-        page = await parts.reading.sessions(who.key, Slice(limit=ROWS, after=after))
-        here = f"{who.path}/sessions"
-        return html("sessions.html", standing=who, tab="conversation", page=page, here=here, newest=after is None)
+        page = await parts.reading.sessions(stands.key, Slice(limit=ROWS, after=after))
+        here = f"{stands.path}/sessions"
+        return html("sessions.html", standing=stands, tab="conversation", page=page, here=here, newest=after is None)
 
     async def wakes(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         with_past, after = bool(request.query_params.get("past")), request.query_params.get("after") or None
-        pending = await parts.reading.wakes(who.key, Slice(limit=MOST_PENDING), state="pending")
-        past = await parts.reading.wakes(who.key, Slice(limit=ROWS, after=after)) if with_past or after else None
-        here = f"{who.path}/wakes"
-        return html("wakes.html", standing=who, tab="runs", pending=pending, past=past, here=here, newest=after is None)
+        pending = await parts.reading.wakes(stands.key, Slice(limit=MOST_PENDING), state="pending")
+        past = await parts.reading.wakes(stands.key, Slice(limit=ROWS, after=after)) if with_past or after else None
+        here = f"{stands.path}/wakes"
+        return html(
+            "wakes.html", standing=stands, tab="runs", pending=pending, past=past, here=here, newest=after is None
+        )
 
     return [
         Route("/agents/{namespace}/{name}/sessions", sessions),

@@ -49,25 +49,25 @@ def routes(parts: Parts) -> list[Route]:
     """Where the spend is read."""
 
     async def spend(request: Request) -> Response:
-        who = await standing(parts, request)
+        stands = await standing(parts, request)
         days = int(word(request, "days", SPANS) or "30")
-        booked = await parts.reading.spend(who.key, days)
-        today = who.now.date()
+        booked = await parts.reading.spend(stands.key, days)
+        today = stands.now.date()
         each = every_day(booked, today, days)
-        budget = None if who.agent is None else who.agent.spec.budget
+        budget = None if stands.agent is None else stands.agent.spec.budget
         per_day = None if budget is None else budget.fleet_usd_per_day
         tokens = None if budget is None or budget.model_tokens_per_day is None else Decimal(budget.model_tokens_per_day)
         return html(
             "spend.html",
-            standing=who,
+            standing=stands,
             tab="spend",
             booked=booked,
             today=today,
             days=days,
             spans=SPANS,
-            here=f"{who.path}/spend",
+            here=f"{stands.path}/spend",
             budget=budget,
-            status=None if who.agent is None else who.agent.status.spend,
+            status=None if stands.agent is None else stands.agent.status.spend,
             fleet_usd=sum((d.fleet_usd for d in booked), Decimal(0)),
             model_usd=sum((d.model_usd for d in booked), Decimal(0)),
             model_tokens=sum(d.model_tokens for d in booked),

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from fleetagent.domain.records import AgentKey
 from fleetagent.domain.resource import FleetAgent
 from fleetagent.domain.views import AgentRow
+from fleetagent.entrypoints.web.names import must_be_a_name
 from fleetagent.entrypoints.web.page.parts import Parts
 from fleetagent.entrypoints.web.page.state import GONE, State, state_of
 from fleetagent.entrypoints.web.visitor import Visitor, visitor
@@ -44,7 +45,7 @@ class Standing:
     @property
     def path(self) -> str:
         """Where its pages are."""
-        return f"/agents/{self.key.namespace}/{self.key.name}"
+        return path_of(self.key)
 
     @property
     def mode(self) -> str | None:
@@ -60,8 +61,14 @@ class Standing:
         return {"alerts": alerts or 0, "actions": waiting}
 
 
+def path_of(key: AgentKey) -> str:
+    """Where an agent's pages are."""
+    return f"/agents/{key.namespace}/{key.name}"
+
+
 def key_of(request: Request) -> AgentKey:
-    """The agent that the path names."""
+    """The agent that the path names; 404 for what can be no name."""
+    must_be_a_name(request.path_params["name"])
     return AgentKey(request.path_params["namespace"], request.path_params["name"])
 
 

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from fleetagent.domain.resource import Condition, FleetAgent, Mode
+from fleetagent.domain.resource import Condition, FleetAgent, Mode, is_well
 from fleetagent.entrypoints.web.page.words import plural
 
 Tone = Literal["good", "warn", "bad", "busy", "plain"]
-
-BAD_WHEN_TRUE = frozenset({"Suspended", "ControllerDeciding", "Stalled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +82,9 @@ def runbook_page(kind: str) -> str:
 
 def tone_of(condition: Condition) -> Tone:
     """Whether this condition is as it should be."""
-    if condition.status == "Unknown":
+    well = is_well(condition.type, condition.status)
+    if well is None:
         return "plain"
-    if (condition.status == "True") != (condition.type in BAD_WHEN_TRUE):
+    if well:
         return "good"
     return "warn" if condition.type in {"OnTarget", "Suspended", "ControllerDeciding"} else "bad"
