@@ -79,7 +79,8 @@ class Settings(BaseSettings):
     """Keep the market's minimum intervals between calls; off for the simulator."""
 
     database_pool: int = Field(10, ge=2, le=200)
-    """Most database connections of this process, beside two: one that /readyz asks on, and one that renews leases."""
+    """Most database connections of this process, beside one for /readyz, one for the leases, and three for page and API
+    while somebody looks."""
 
     @field_validator("namespaces", "allowed_hosts", mode="before")
     @classmethod

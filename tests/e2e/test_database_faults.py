@@ -142,7 +142,7 @@ def test_ten_agents_that_wait_for_the_model_keep_no_connection_of_a_pool_of_two(
 
     slowest_s, until = 0.0, time.monotonic() + LOOKS_FOR_S
     while time.monotonic() < until:
-        assert stage.rows(CONNECTIONS)[0]["count"] <= 3, "two of the pool, and the probes' own"
+        assert stage.rows(CONNECTIONS)[0]["count"] <= 4, "two of the pool, the probes' own and the leases' own"
         assert stage.rows(TRANSACTIONS_LEFT_OPEN) == []
         began = time.monotonic()
         assert httpx.get(f"http://{health}/readyz", trust_env=False).status_code == 200
