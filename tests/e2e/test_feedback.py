@@ -19,8 +19,8 @@ def raise_an_alert(stage: Stage) -> tuple[int, str]:
     """Let the model raise one; its id, and the words with which its acknowledgement is told."""
     stage.annotate(message="[sim] alert warning the pager test")
     stage.wait_for(lambda: stage.status().get("openAlerts") == 1, "an alert is open")
-    (alert,) = stage.rows("SELECT id FROM alerts")
-    told = f"alert-{alert['id']}: the pager test"
+    (alert,) = stage.rows("SELECT id, run_id FROM alerts")
+    told = f"alert-{alert['id']}: the pager test (run {alert['run_id']})"
     stage.wait_for(lambda: stage.events("Alert") == [told], "people are told its id")
     words = f"The operator acknowledges alert-{alert['id']} (warning: the pager test): known outage"
     return alert["id"], words

@@ -58,7 +58,7 @@ IN_METRICS = {
 IN_POSTGRES = """
     SELECT its.* FROM agents a CROSS JOIN LATERAL (
       WITH live AS (
-        SELECT phase, measured_rate, usd_per_hour FROM instances
+        SELECT phase, measured_rate, usd_per_hour, billed_until FROM instances
         WHERE agent_id = a.id AND phase NOT IN ('gone', 'failed')
       ), today AS (
         SELECT kind, usd, tokens FROM spend WHERE agent_id = a.id AND day = (now() AT TIME ZONE 'UTC')::date
@@ -70,6 +70,8 @@ IN_POSTGRES = """
         (SELECT coalesce(sum(usd_per_hour), 0) FROM live) AS "usd per hour",
         (SELECT count(*) FROM live) AS "machines",
         (SELECT coalesce(sum(usd), 0) FROM today WHERE kind = 'fleet') AS "usd today",
+        (SELECT coalesce(sum(usd_per_hour * extract(epoch FROM now() - billed_until) / 3600), 0) FROM live)
+          AS "not booked",
         (SELECT coalesce(sum(tokens), 0) FROM today WHERE kind = 'model') AS "tokens today",
         (SELECT context_tokens FROM sessions WHERE id = a.session_id) AS "context tokens",
         (SELECT estimated_tokens FROM sessions WHERE id = a.session_id) AS "estimated tokens",
@@ -109,6 +111,10 @@ class FiveWays:
 
     def postgres(self) -> Figures:
         (row,) = self.stage.rows(IN_POSTGRES, NAME)
+        booked, unbooked = Decimal(row["usd today"]), Decimal(row.pop("not booked"))
+        told = self.status()["usd today"]
+        if told is not None and round(booked, 2) <= told <= round(booked + unbooked, 2):
+            row["usd today"] = told  # the status counts what had accrued since the last booking, at its moment
         # The projection is stored with samples alone, of which there is at most one a minute.
         return {name: _number(name, value) for name, value in row.items() if (name, value) != ("projected", None)}
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from support.lived_past import PATH, Pages, now, pages_of
+from support.lived_past import PATH, Pages, pages_of
 from support.markup import rows_of, run_ids, text_of
 from support.past import a_long_past
 from support.stores import Process
@@ -38,7 +38,9 @@ async def test_runs_can_be_chosen_by_outcome_and_trigger(pages: Pages, asked: st
 
 
 async def test_runs_can_be_chosen_by_time(pages: Pages) -> None:
-    border = (now() - timedelta(minutes=30)).strftime("%Y-%m-%dT%H:%M")  # as the field of a browser sends it
+    border = (pages.premises.now - timedelta(minutes=30)).strftime(
+        "%Y-%m-%dT%H:%M"
+    )  # as the field of a browser sends it
 
     assert run_ids(await pages.get(f"runs?since={border}")) == [8, 7, 6, 5]
     assert run_ids(await pages.get(f"runs?until={border}")) == [4, 3, 2, 1]

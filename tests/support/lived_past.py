@@ -53,11 +53,12 @@ class Pages:
 
 @asynccontextmanager
 async def pages_of(process: Process, **spec: Any) -> AsyncIterator[Pages]:
-    """The pages over this database; the resource has this spec."""
+    """The pages over this database, as they were when its past was told; the resource has this spec."""
+    (moment,) = await process.rows("SELECT coalesce(max(billed_until), now()) AS told_at FROM instances")
     callers = MadeUpCallers()
     callers.agents[KEY] = stored(KEY, spec=spec)
     reading = PostgresReading(process.database, cluster="test")
-    premises = Premises(callers=callers, past=cast("Any", reading), now=now())
+    premises = Premises(callers=callers, past=cast("Any", reading), now=moment["told_at"])
     async with premises.client() as browser:
         yield Pages(process, reading, premises, browser)
 
