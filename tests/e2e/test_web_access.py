@@ -54,9 +54,11 @@ class Web:
         return f"/api/v1/namespaces/{namespace or self.stage.namespace}/agents/{NAME}{below}"
 
     def resource(self) -> dict[str, Any]:
-        """What people can change of it."""
+        """What people can change of it; kopf keeps notes of its own beside that."""
         found = self.stage.resource()
-        return {"annotations": found["metadata"].get("annotations"), "spec": found["spec"]}
+        said = found["metadata"].get("annotations") or {}
+        ours = {name: value for name, value in said.items() if name.startswith("fleetagent.dev/")}
+        return {"annotations": ours, "spec": found["spec"]}
 
 
 @pytest.fixture(scope="module")
