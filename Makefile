@@ -45,7 +45,7 @@ unit: $(VENV)/.installed ## Unit tests alone; ARGS goes to pytest
 	$(VENV)/bin/pytest -q tests/unit $(ARGS)
 
 # The slow builds come before pytest: there they would be silent, and would count against the first test's time limit.
-# Most of these tests wait for something: two at a time take little more than half as long. WORKERS=0 for a debugger.
+# Most of these tests wait for something, so two files go on at a time. WORKERS=0 for a debugger.
 WORKERS ?= 2
 .PHONY: test
 test: check ## All that runs without Docker: `make check`, then the tests against real parts; ARGS goes to pytest
