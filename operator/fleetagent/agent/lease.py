@@ -62,23 +62,20 @@ class Ownership:
         pause_seconds = self._every_seconds
         while self._going_on:
             await asyncio.sleep(pause_seconds)
-            pause_seconds = self._every_seconds
             held = frozenset(work.lease for work in self._going_on)
             if not held:
                 return
+            pause_seconds = self._every_seconds / SOON
             try:
                 renewed = await self._leases.renew(held)
             except TryLater as error:
                 log.warning("%d leases could not be renewed: %s", len(held), error)
-                pause_seconds /= SOON
-                continue
             except Exception:
                 log.exception("%d leases could not be renewed; it is tried again", len(held))
-                pause_seconds /= SOON
-                continue
-            self._end(renewed.lost)
-            if renewed.later:
-                pause_seconds /= SOON
+            else:
+                self._end(renewed.lost)
+                if not renewed.later:
+                    pause_seconds = self._every_seconds
 
     def _end(self, lost: frozenset[Lease]) -> None:
         for work in self._going_on:

@@ -1,15 +1,13 @@
 """The browser that the tests of the page drive: this machine's own, else Debian's, unpacked without being installed."""
 
 import os
-import platform
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleetagent.dev.binaries import to_stderr
-from fleetagent.dev.cache import in_cache
+from fleetagent.dev.cache import in_cache, this_system
 from fleetagent.dev.debs import missing_libraries, unpacked_with_dependencies, with_libraries
 from fleetagent.errors import CannotStart
 
@@ -63,9 +61,7 @@ def find_chromium(environ: Mapping[str, str] = os.environ, *, progress: Callable
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the Chromium that was fetched for this machine is kept, or will be."""
-    system = platform.freedesktop_os_release() if sys.platform == "linux" else {}
-    which = f"{system.get('ID', sys.platform)}-{system.get('VERSION_ID', '')}-{platform.machine()}"
-    return in_cache(environ, "chromium", which)
+    return in_cache(environ, "chromium", this_system())
 
 
 def _usable(tree: Path, environ: Mapping[str, str]) -> bool:

@@ -1,10 +1,8 @@
 """A pgbouncer in transaction mode in front of a Postgres, as many installations have it: for the tests."""
 
 import os
-import platform
 import shutil
 import stat
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
@@ -14,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from fleetagent.dev.binaries import to_stderr
-from fleetagent.dev.cache import in_cache
+from fleetagent.dev.cache import in_cache, this_system
 from fleetagent.dev.closing import Closing
 from fleetagent.dev.debs import unpacked, with_libraries
 from fleetagent.dev.loopback import HOST, on_a_free_port
@@ -44,9 +42,7 @@ def find_pgbouncer(environ: Mapping[str, str] = os.environ, *, progress: Callabl
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the pgbouncer that was fetched for this machine is kept, or will be."""
-    system = platform.freedesktop_os_release() if sys.platform == "linux" else {}
-    which = f"{system.get('ID', sys.platform)}-{system.get('VERSION_ID', '')}-{platform.machine()}"
-    return in_cache(environ, "pgbouncer", which)
+    return in_cache(environ, "pgbouncer", this_system())
 
 
 class PgBouncer(Closing):

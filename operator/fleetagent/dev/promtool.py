@@ -1,14 +1,12 @@
 """Prometheus' own tool for rules, with which the chart's alerts are tested."""
 
 import os
-import platform
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleetagent.dev.binaries import to_stderr
-from fleetagent.dev.cache import in_cache
+from fleetagent.dev.cache import in_cache, this_system
 from fleetagent.dev.debs import unpacked
 from fleetagent.errors import CannotStart
 
@@ -31,6 +29,4 @@ def find_promtool(environ: Mapping[str, str] = os.environ, *, progress: Callable
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the promtool that was fetched for this machine is kept, or will be."""
-    system = platform.freedesktop_os_release() if sys.platform == "linux" else {}
-    which = f"{system.get('ID', sys.platform)}-{system.get('VERSION_ID', '')}-{platform.machine()}"
-    return in_cache(environ, "promtool", which)
+    return in_cache(environ, "promtool", this_system())

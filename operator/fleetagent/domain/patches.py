@@ -4,6 +4,7 @@ API, page and plugin say the same by these. A patch that takes the place of what
 resourceVersion that it has seen: when the API server answers that there is a newer one, read again and make it anew.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
@@ -29,9 +30,9 @@ class Verb(Wire):
 
     model_config = ConfigDict(extra="forbid")
 
+    @abstractmethod
     def patch(self, stored: Stored, now: datetime) -> Patch:
         """The merge patch that says it; `BadRequest` when what stands leaves no room for it."""
-        raise NotImplementedError
 
 
 class Request(Verb):

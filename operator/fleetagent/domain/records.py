@@ -15,6 +15,9 @@ from fleetagent.domain.observation import Alert, Calls
 from fleetagent.domain.rates import HostKey, KindKey
 from fleetagent.domain.schedule import Pending, Wake
 
+HIGHEST_ID = 2**63 - 1
+"""The highest number that a run, a session or any other row can have: that of a bigint."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentKey:

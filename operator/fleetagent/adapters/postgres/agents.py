@@ -46,7 +46,6 @@ class PostgresAgents:
         self._database = database
         self._cluster = cluster
         self._owner = owner
-        self._lease = lease
         self._watch_lag = watch_lag
         free = sa.or_(agents.c.lease_until.is_(None), agents.c.lease_until <= NOW, agents.c.lease_owner == owner)
         self._take_if_free = (

@@ -22,7 +22,7 @@ from fleetagent.adapters.postgres.waiting import (
 )
 from fleetagent.domain.conversation.messages import Left
 from fleetagent.domain.observation import Calls
-from fleetagent.domain.records import Conclusion, Lease, Outcome, Run, RunReport
+from fleetagent.domain.records import HIGHEST_ID, Conclusion, Lease, Outcome, Run, RunReport
 from fleetagent.domain.schedule import Pending, Trigger, Wake
 
 # A claim and a conclusion are one statement each: every round trip of theirs is on the way of a run, or of a hundred.
@@ -94,8 +94,6 @@ _CONCLUDE = fenced(
     sa.bindparam("usd", type_=USD),
 )
 
-HIGHEST_ID = 2**63 - 1
-"""A model may name any number; the database would refuse a higher one with an error."""
 WAKES_APART = timedelta(minutes=1)
 """Closer ones share a moment: each moment is a run."""
 
@@ -199,7 +197,7 @@ class PostgresRuns(PostgresAlerts):
 
     async def cancel_wake(self, run: Run, wake_id: int) -> bool:
         """See `ports.Runs.cancel_wake`."""
-        if wake_id > HIGHEST_ID:
+        if wake_id > HIGHEST_ID:  # a model may name any number; the database would refuse it with an error
             return False
         cancel = (
             sa.update(wakes)

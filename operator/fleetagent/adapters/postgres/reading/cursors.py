@@ -5,10 +5,10 @@ import binascii
 import json
 from collections.abc import Sequence
 
+from fleetagent.domain.records import HIGHEST_ID
 from fleetagent.errors import BadCursor
 
 LONGEST_CHARS = 200
-HIGHEST_KEY = 2**63 - 1
 
 
 def cursor(of: str, place: Sequence[int | str]) -> str:
@@ -22,7 +22,7 @@ def place_in(of: str, text: str, *kinds: type) -> tuple[int | str, ...]:
     fits = len(place) == 1 + len(kinds) and place[0] == of
     if not fits or any(type(part) is not kind for part, kind in zip(place[1:], kinds, strict=True)):
         raise no_cursor()
-    if any(isinstance(part, int) and not 0 <= part <= HIGHEST_KEY for part in place):
+    if any(isinstance(part, int) and not 0 <= part <= HIGHEST_ID for part in place):
         raise no_cursor()
     return tuple(place[1:])
 

@@ -13,10 +13,9 @@ from fleetagent.adapters.postgres.reading import agents as its_agents
 from fleetagent.adapters.postgres.reading import calls, conversation, fleet
 from fleetagent.adapters.postgres.reading import heard as its_words
 from fleetagent.adapters.postgres.reading import runs as its_runs
-from fleetagent.adapters.postgres.reading.cursors import HIGHEST_KEY
 from fleetagent.adapters.postgres.reading.versions import versions_of
 from fleetagent.adapters.postgres.tables import agents
-from fleetagent.domain.records import AgentKey
+from fleetagent.domain.records import HIGHEST_ID, AgentKey
 from fleetagent.domain.said import OneWord
 from fleetagent.domain.views import (
     ActionView,
@@ -197,4 +196,4 @@ class PostgresReading:
 
 def _can_be_a_key(number: int) -> bool:
     """For any other one the database would compare decimals, and read the whole table for it."""
-    return 0 <= number <= HIGHEST_KEY
+    return 0 <= number <= HIGHEST_ID

@@ -11,8 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fleetagent.adapters.postgres.reading.cursors import HIGHEST_KEY, cursor, key_in
+from fleetagent.adapters.postgres.reading.cursors import cursor, key_in
 from fleetagent.adapters.postgres.reading.seek import Trail, key_at
+from fleetagent.domain.records import HIGHEST_ID
 from fleetagent.ports.reading import Slice
 
 LOOKED_AT = 5_000
@@ -61,7 +62,7 @@ async def _span(
     connection: AsyncConnection, trail: Trail, owner: int, which: Slice
 ) -> tuple[int, int, tuple[sa.ColumnElement[bool], ...]]:
     """The keys between which the rows of that time stand, and what still has to be asked of each of them."""
-    lowest, below = 0, HIGHEST_KEY
+    lowest, below = 0, HIGHEST_ID
     in_time: tuple[sa.ColumnElement[bool], ...] = ()
     if which.until is not None:
         in_time = (trail.at < which.until,)

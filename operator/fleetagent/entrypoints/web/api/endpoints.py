@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fleetagent.agent.clock import Now
-from fleetagent.domain.records import AgentKey
+from fleetagent.domain.records import HIGHEST_ID, AgentKey
 from fleetagent.domain.resource.wire import Wire
-from fleetagent.entrypoints.web.api.queries import HIGHEST_ID, Query, read_query
+from fleetagent.entrypoints.web.api.queries import Query, read_query
 from fleetagent.entrypoints.web.names import must_be_a_name
 from fleetagent.entrypoints.web.visitor import Visitor, visitor
 from fleetagent.ports.reading import Reading

@@ -9,10 +9,10 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from fleetagent.domain.patches import VERBS
+from fleetagent.domain.records import HIGHEST_ID
 from fleetagent.domain.resource import VERSION
 from fleetagent.domain.resource.values import DNS_NAME_PATTERN
 from fleetagent.entrypoints.web.api.endpoints import JSON, OF_AN_AGENT, Endpoint
-from fleetagent.entrypoints.web.api.queries import HIGHEST_ID
 from fleetagent.entrypoints.web.api.table import ENDPOINTS
 from fleetagent.entrypoints.web.names import LONGEST_NAME
 

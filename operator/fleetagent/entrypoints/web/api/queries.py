@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.datastructures import QueryParams
 
-from fleetagent.domain.records import ActionState, Outcome
+from fleetagent.domain.records import HIGHEST_ID, ActionState, Outcome
 from fleetagent.domain.resource.values import DNS_NAME_PATTERN, MOMENT_PATTERN
 from fleetagent.domain.resource.wire import Wire
 from fleetagent.domain.schedule import Trigger
@@ -15,7 +15,6 @@ from fleetagent.errors import BadRequest
 from fleetagent.ports.reading import Slice
 
 MOST_ROWS = 200
-HIGHEST_ID = 2**63 - 1
 
 
 def _moment(text: Any) -> Any:

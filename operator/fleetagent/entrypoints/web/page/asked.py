@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from fleetagent.domain.records import HIGHEST_ID
 from fleetagent.errors import BadRequest
 
-HIGHEST = 2**63 - 1
 YEARS = range(2000, 3000)
 """A time near the end of what can be written would overflow where a little is added to it."""
 
@@ -33,7 +33,7 @@ def number(request: Request, name: str) -> int | None:
     text = request.query_params.get(name, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= HIGHEST):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= HIGHEST_ID):
         raise BadRequest(f"{name}: must be a whole number")
     return int(text)
 

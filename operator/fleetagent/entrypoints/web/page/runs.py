@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fleetagent.domain.records import Outcome
+from fleetagent.domain.records import HIGHEST_ID, Outcome
 from fleetagent.domain.schedule import Trigger
 from fleetagent.domain.views import RunView
-from fleetagent.entrypoints.web.page.asked import HIGHEST, address, moment, word
+from fleetagent.entrypoints.web.page.asked import address, moment, word
 from fleetagent.entrypoints.web.page.parts import Parts
 from fleetagent.entrypoints.web.page.prompt import RUNNING
 from fleetagent.entrypoints.web.page.render import html
@@ -72,7 +72,7 @@ def routes(parts: Parts) -> list[Route]:
     async def one(request: Request) -> Response:
         stands = await standing(parts, request)
         run_id: int = request.path_params["run_id"]
-        view = await parts.reading.run(stands.key, run_id) if run_id <= HIGHEST else None
+        view = await parts.reading.run(stands.key, run_id) if run_id <= HIGHEST_ID else None
         if view is None:
             raise HTTPException(
                 404, f"there is no run {run_id} of {stands.key}, or it is older than spec.retention.runs"
