@@ -45,7 +45,6 @@ class Database:
     def __init__(self, engine: AsyncEngine, *, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._engine = engine
         self._longest_seconds = longest_seconds
-        self._alone = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._schema_is_right_until = 0.0
 
     @asynccontextmanager
@@ -67,7 +66,8 @@ class Database:
 
         It spares the round trips of BEGIN and COMMIT, which cost more than most statements.
         """
-        async with self._in_time(), self._alone.connect() as connection:
+        async with self._in_time(), self._engine.connect() as connection:
+            await _commit_each(connection)
             await self._see_schema(connection)
             yield connection
 
@@ -130,6 +130,19 @@ class Database:
             row: sa.Row[Any] | None = (await connection.execute(statement, {**given, **fenced_by})).one_or_none()
         _see(None if row is None else row[0], epoch)
         return cast("sa.Row[Any]", row)
+
+
+async def _commit_each(connection: AsyncConnection) -> None:
+    """Make each statement a transaction of its own, until the connection goes back.
+
+    An option of the engine would do this before anybody holds the connection: who is cancelled meanwhile, for psycopg
+    may let others go on in the middle of it, would never give it back.
+    """
+    try:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+    except BaseException:
+        await connection.invalidate()  # whether it commits by itself is uncertain: nobody may have it for a transaction
+        raise
 
 
 def is_our_schema() -> sa.Exists:
