@@ -72,6 +72,7 @@ async def test_a_memory_that_fails_for_a_moment_in_each_run_does_not_use_up_the_
 
     monkeypatch.setattr(type(ledger), "intend_launch", away)
     monkeypatch.setattr(type(ledger), "refuse_approved", away)
+    world.engine.clock.stand_still()
     world.engine.annotate(approve=name)
     for _ in range(10):
         await world.engine.beat()

@@ -239,6 +239,7 @@ async def test_what_nobody_wants_to_hear_is_not_sent_later(one: Process, inbox: 
         await desk.raise_alert("OverBudget")
         await desk.until_states("new not_wanted")
         desk.wants = True
+        await desk.until(lambda: desk.notices.standing(KEY) is not None, "it is seen that somebody wants to hear")
         await one.runs.resolve_alerts((await one.agent()).id, "OverBudget")
         await desk.until_states("new not_wanted", "resolved sent")
 

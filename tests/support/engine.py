@@ -40,15 +40,23 @@ NOBODY = "http://127.0.0.1:9"
 
 @dataclass
 class MovedClock:
-    """The real clock, so much ahead."""
+    """The real clock, so much ahead; or one that stands still but for `advance`, however slow the machine is."""
 
     ahead: timedelta = timedelta(0)
+    _stands_at: tuple[datetime, float] | None = None
+
+    def stand_still(self) -> None:
+        self._stands_at = self._real()
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + self.ahead  # noqa: TID251
+        return (self._stands_at or self._real())[0] + self.ahead
 
     def steady(self) -> float:
-        return time.monotonic() + self.ahead.total_seconds()
+        return (self._stands_at or self._real())[1] + self.ahead.total_seconds()
+
+    @staticmethod
+    def _real() -> tuple[datetime, float]:
+        return datetime.now(UTC), time.monotonic()  # noqa: TID251
 
     def advance(self, **by: float) -> None:
         self.ahead += timedelta(**by)
