@@ -104,19 +104,20 @@ async def test_the_agent_is_told_what_became_of_its_wishes_once(world: World) ->
     first, second, third = await wish(world, 0), await wish(world, 1), await wish(world, 2)
     assert f"Waiting for a person: {first} launch" in newest_facts(world)
     await say(world, approve=first, reject=second)
-    await world.engine.beat(minutes=16)
-
+    await world.engine.beat(minutes=16)  # what becomes of the machine meanwhile may call for a run of its own
+    await world.ask([LOOK])
     await world.ask([LOOK])
 
-    facts = newest_facts(world)
-    assert re.search(
-        rf"Decided: {first} \(launch .*\) was approved and done: \d+; {second} .*rejected by a person", facts
+    (told,) = world.rows(
+        "SELECT content, quiet FROM messages JOIN runs USING (agent_id, run_id)"
+        " WHERE kind = 'observation' AND content LIKE '%%Decided%%'"
     )
-    assert f"{third} (launch" in facts
-    assert "has expired: nobody approved it in time" in facts
-    assert not last_run(world)["quiet"]
-    await world.ask([LOOK])
-    assert "Decided" not in newest_facts(world)
+    assert re.search(
+        rf"Decided: {first} \(launch .*\) was approved and done: \d+; {second} .*rejected by a person", told["content"]
+    )
+    assert f"{third} (launch" in told["content"]
+    assert "has expired: nobody approved it in time" in told["content"]
+    assert not told["quiet"]
 
 
 async def test_what_waits_counts_against_every_limit(world: World) -> None:

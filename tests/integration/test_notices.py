@@ -110,6 +110,7 @@ async def test_a_flood_is_one_message_that_says_how_many_more(one: Process, inbo
         for number in range(13):
             await desk.raise_alert("Model", f"host {'abcdefghijklm'[number]} fails")
         await desk.until(lambda: desk.reason() == "SecretMissing", "there is no Secret yet")
+        await desk.until_rows("SELECT 1 FROM notifications WHERE next_try_at > now() HAVING count(*) = 13")
         desk.cluster.text = inbox.url
         await desk.due_again()
         await desk.until_states(*["new sent"] * 13)

@@ -203,7 +203,7 @@ async def test_an_interruption_that_comes_after_the_conclusion_changes_nothing(o
 async def test_a_run_left_by_a_dead_process_is_closed_by_whoever_owns_the_agent_next(
     one: Process, database_url: str
 ) -> None:
-    async with a_process(database_url, "dead", lease=timedelta(milliseconds=50)) as dead:
+    async with a_process(database_url, "dead", lease=timedelta(seconds=1)) as dead:
         agent = await dead.agent()
         await dead.runs.persist(agent.id, REQUEST, "r")
         run = await dead.start()
