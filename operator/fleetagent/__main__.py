@@ -57,7 +57,8 @@ def _operator(_: argparse.Namespace) -> int:
 
 
 def _migrate(args: argparse.Namespace) -> int:
-    from fleetagent.adapters.postgres.migrate import head, migrate_to
+    from fleetagent.adapters.postgres.migrate import migrate_to
+    from fleetagent.adapters.postgres.revisions import head
     from fleetagent.bootstrap.logs import log_as
     from fleetagent.settings import read_settings
 

@@ -97,7 +97,7 @@ def test_a_schedule_may_name_a_time_zone(bare: str) -> None:
 
 
 def test_the_migrations_are_inside(bare: str) -> None:
-    newest = "from fleetagent.adapters.postgres.migrate import head; print(head())"
+    newest = "from fleetagent.adapters.postgres.revisions import head; print(head())"
 
     assert re.fullmatch(r"\d{4}", printed(bare, "python", "-c", newest))
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from psycopg import sql
 
-from fleetagent.adapters.postgres.migrate import head
+from fleetagent.adapters.postgres.revisions import head
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.postgres import EmbeddedPostgres
 from support.asking import BY_HAND, LOOK, ask, launch, offers, script

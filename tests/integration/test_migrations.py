@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from fleetagent.adapters.postgres.migrate import head, migrate_to, migrate_to_head
+from fleetagent.adapters.postgres.migrate import migrate_to, migrate_to_head
+from fleetagent.adapters.postgres.revisions import head
 from fleetagent.adapters.postgres.tables import metadata
 from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.errors import CannotStart

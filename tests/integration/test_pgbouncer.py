@@ -12,8 +12,9 @@ import pytest
 from fleetagent.adapters.postgres.audit import PostgresAudit
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import open_engine
-from fleetagent.adapters.postgres.migrate import head, migrate
+from fleetagent.adapters.postgres.migrate import migrate
 from fleetagent.adapters.postgres.reading import PostgresReading
+from fleetagent.adapters.postgres.revisions import head
 from fleetagent.dev.pgbouncer import PgBouncer
 from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.domain.records import AgentKey, Outcome

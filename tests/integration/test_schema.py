@@ -11,7 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from fleetagent.adapters.postgres.engine import open_engine
-from fleetagent.adapters.postgres.migrate import LOCK, head, migrate
+from fleetagent.adapters.postgres.migrate import LOCK, migrate
+from fleetagent.adapters.postgres.revisions import head
 from fleetagent.adapters.postgres.tables import metadata
 from fleetagent.dev.postgres import EmbeddedPostgres
 

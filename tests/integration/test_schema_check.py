@@ -10,7 +10,7 @@ import pytest
 
 from fleetagent.adapters.postgres.database import Database
 from fleetagent.adapters.postgres.engine import TRUSTED_SECONDS, open_engine
-from fleetagent.adapters.postgres.migrate import head
+from fleetagent.adapters.postgres.revisions import head
 from fleetagent.adapters.postgres.schema import Schema
 from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.errors import TryLater

@@ -7,7 +7,7 @@ from pathlib import Path
 from subprocess import run
 
 import fleetagent
-from fleetagent.adapters.postgres.migrate import head
+from fleetagent.adapters.postgres.revisions import head
 from support.processes import Ended, environment
 
 PREVIOUS = Path(__file__).parents[1] / "previous"

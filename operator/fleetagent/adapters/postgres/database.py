@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from fleetagent.adapters.postgres.engine import distrust, reason_of
-from fleetagent.adapters.postgres.migrate import head
+from fleetagent.adapters.postgres.revisions import VERSION, head
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.domain.records import Lease, Run
 from fleetagent.errors import LeaseLost, NotStorable, TryLater
@@ -27,8 +27,6 @@ _BOUND = sa.select(_BOUNDED)
 
 SCHEMA_SEEN_SECONDS = 5.0
 """How long a schema that was right is taken to be so. Leases see a new one at once: `take_lease` asks by itself."""
-
-_VERSION = sa.table("alembic_version", sa.column("version_num", sa.Text))
 
 NOT_THERE = (
     sa.exc.OperationalError,
@@ -88,7 +86,7 @@ class Database:
         if time.monotonic() < self._schema_is_right_until:
             return
         try:
-            found = await connection.scalar(sa.select(_VERSION))
+            found = await connection.scalar(sa.select(VERSION))
         except sa.exc.ProgrammingError as error:  # emptied, or restored from nothing: no row is to blame
             raise TryLater(
                 f"the database has no schema of ours ({reason_of(error)}): restart this version, which makes it"
@@ -147,7 +145,7 @@ async def _commit_each(connection: AsyncConnection) -> None:
 
 def is_our_schema() -> sa.Exists:
     """For a statement that must not happen on another version's schema."""
-    return sa.select(_VERSION).where(_VERSION.c.version_num == head()).exists()
+    return sa.select(VERSION).where(VERSION.c.version_num == head()).exists()
 
 
 @contextmanager

@@ -2,24 +2,17 @@
 
 import asyncio
 import logging
-from functools import cache
-from pathlib import Path
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fleetagent.adapters.postgres.engine import open_engine, reason_of
+from fleetagent.adapters.postgres.revisions import VERSION, head, revisions
 from fleetagent.adapters.postgres.tables import agents
 from fleetagent.errors import CannotStart, TryLater
 
 log = logging.getLogger(__name__)
 
-HERE = Path(__file__).parent / "migrations"
 LOCK = 7_305_126_482  # any number that nobody else's migrations use
 TRY_AGAIN_SECONDS = 5.0
 SAY_AGAIN_AFTER = 12
@@ -70,18 +63,12 @@ async def migrate(engine: AsyncEngine, revision: str | None = None) -> str:
     its leases, and cannot take them again. `TryLater` while the database is away.
     """
     target = revision or head()
-    if target not in _revisions():
-        raise CannotStart(f"this version knows no schema {target}; it knows {', '.join(reversed(_revisions()))}")
+    if target not in revisions():
+        raise CannotStart(f"this version knows no schema {target}; it knows {', '.join(reversed(revisions()))}")
     try:
         async with engine.begin() as connection:
             await connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
             await connection.run_sync(_migrate, target)
-    except CommandError as error:
-        raise CannotStart(
-            f"the database's schema is not one that this version knows ({error}); "
-            "it was probably migrated by a newer fleetagent: upgrade the operator, or let the newer one take it back "
-            f"with `fleetagent migrate --to {head()}`"
-        ) from error
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError, OSError) as error:
         sentence = f"FLEETAGENT_DATABASE_URL: the database cannot be used: {reason_of(error)}"
         raise (CannotStart if any(words in sentence for words in A_MISTAKE) else TryLater)(sentence) from error
@@ -90,36 +77,30 @@ async def migrate(engine: AsyncEngine, revision: str | None = None) -> str:
     return target
 
 
-def head() -> str:
-    """The newest schema that this version knows."""
-    if not _revisions():
-        raise CannotStart("this installation of fleetagent holds no database migrations")
-    return _revisions()[0]
-
-
-@cache
-def _revisions() -> tuple[str, ...]:
-    """All schemas that this version knows, the newest first."""
-    return tuple(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
-
-
 def _migrate(connection: sa.Connection, target: str) -> None:
-    before = MigrationContext.configure(connection).get_current_revision()
-    if before in _revisions() and before != target:
+    before = _schema_of(connection)
+    if before == target:
+        return
+    if before is not None:
+        if before not in revisions():
+            raise CannotStart(
+                f"the database's schema is not one that this version knows ({before}); "
+                "it was probably migrated by a newer fleetagent: upgrade the operator, or let the newer one take it "
+                f"back with `fleetagent migrate --to {head()}`"
+            )
         # First, since each write of a run begins with its agent's row: in another order the two wait for each other.
         connection.execute(
             sa.update(agents).values(lease_token=agents.c.lease_token + 1, lease_owner=None, lease_until=None)
         )
-    config = _config()
-    config.attributes["connection"] = connection
-    older = before in _revisions() and _revisions().index(before) > _revisions().index(target)
-    if before is None or older:
-        command.upgrade(config, target)
-    elif before != target:
-        command.downgrade(config, target)
+    # As a rule there is nothing to rewrite, and alembic would keep 7 MiB of an operator that has no more use for it.
+    from fleetagent.adapters.postgres.rewrite import rewrite  # noqa: PLC0415
+
+    is_older = before is not None and revisions().index(before) < revisions().index(target)
+    rewrite(connection, target, is_older=is_older)
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(HERE).replace("%", "%%"))  # alembic interpolates
-    return config
+def _schema_of(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(VERSION.name):
+        return None
+    found: str | None = connection.scalar(sa.select(VERSION))
+    return found
