@@ -1,5 +1,6 @@
 """Real servers for tests: one control plane and one Postgres a session, a fresh corner of them for each test."""
 
+import gc
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -99,4 +100,5 @@ def database_url(postgres_server: EmbeddedPostgres, migrated_template: str) -> I
     """The postgresql:// URL of a migrated database that only this test knows."""
     name = f"test_{secrets.token_hex(5)}"
     yield postgres_server.create_database(name, template=migrated_template)
+    gc.collect()  # a connection that nobody gave back is this test's fault, not that of a later one
     postgres_server.drop_database(name)
