@@ -45,7 +45,8 @@ class Watcher:
     async def wait(self, seconds: float) -> bool:
         """Whether something has changed before the time is over; several changes are one."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.called.wait(), seconds)
+            async with asyncio.timeout(seconds):  # wait_for may swallow that nobody listens any more
+                await self.called.wait()
         changed = self.called.is_set()
         self.called.clear()
         return changed
