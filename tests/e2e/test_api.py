@@ -15,6 +15,7 @@ from fleetagent.dev.postgres import EmbeddedPostgres
 from support.inhabited import an_empty_stage
 from support.people import STEERS, a_person
 from support.stage import NAME, Stage
+from support.steering import request_and_wait
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "api.md"
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -30,8 +31,10 @@ def stage(
     folder = tmp_path_factory.mktemp("api")
     with an_empty_stage(control_plane, postgres_server, migrated_template, folder) as (stage, _):
         stage.start_operator()
-        stage.apply(spec={"schedule": {"interval": "1h"}})
+        stage.apply(spec={"schedule": {"interval": "24h", "debounce": {"idle": "1h", "max": "2h"}}})
         stage.wait_for_target()
+        stage.wait_for(lambda: stage.status()["fleet"]["onTheWay"] == 0, "all machines prove")
+        request_and_wait(stage, "calm")  # from here on nothing happens by itself
         yield stage
 
 
@@ -53,13 +56,17 @@ def items(api: httpx.Client, path: str) -> list[dict[str, Any]]:
 
 
 def test_what_is_read_is_what_the_database_and_the_status_say(stage: Stage, api: httpx.Client) -> None:
+    def rate() -> float:
+        found: float = api.get(NAME).raise_for_status().json()["sample"]["proofsPerHour"]
+        return found
+
+    stage.wait_for(lambda: rate() == stage.status()["fleet"]["proofsPerHour"], "the newest sample is written")
     told = api.get(NAME).raise_for_status().json()
 
     status = stage.status()
     assert told["lastRunID"] == status["lastRunID"]
     assert told["session"]["messagesInPrompt"] == status["session"]["messages"]
     assert told["session"].get("contextTokens") == status["session"].get("contextTokens")
-    assert told["sample"]["proofsPerHour"] == status["fleet"]["proofsPerHour"]
     assert told["status"]["lastRunID"] == status["lastRunID"]
     runs = {r["runID"]: r for r in items(api, "/runs?limit=200")}
     for row in stage.rows("SELECT * FROM runs"):

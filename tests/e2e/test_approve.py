@@ -114,16 +114,17 @@ def test_what_is_rejected_gone_or_dearer_by_now_never_happens_and_the_agent_is_t
 
 def test_what_nobody_approves_expires_and_the_operators_death_changes_nothing_of_that(stage: Stage) -> None:
     shown = offers(stage)
-    ask(stage, [LOOK], mode="Approve", approvalExpiry="20s", target=BUSY)
+    ask(stage, [LOOK], mode="Approve", approvalExpiry="40s", target=BUSY)
     name = wish(stage, shown[0])
     stage.restart_operator()
 
-    stage.wait_for(lambda: outcome(stage, name) == "expired", "its time is over")
+    stage.wait_for(lambda: outcome(stage, name) == "expired", "its time is over", 120)
     stage.wait_for(lambda: stage.events("ApprovalExpired"), "people are told")
     stage.annotate(approve=name)
     stage.wait_for(lambda: stage.status().get("lastHandledApprove") == name, "the late word is answered")
 
     assert created(stage) == 0
+    stage.wait_for(lambda: stage.events("NothingWaiting"), "people are told of that too")
     assert f"{name}: expired" in stage.events("NothingWaiting")[0]
     assert waiting(stage) == {}
 

@@ -91,7 +91,7 @@ def test_run_numbers_and_machines_outlive_a_wiped_status_and_a_resource_made_ane
     assert stage.condition("OnTarget")["status"] == "True", "the whole status is back"
 
     stage.cluster.kubectl("-n", stage.namespace, "delete", "fleetagent", NAME, "--timeout=60s")
-    assert [m for m in stage.events("MachinesRetained") if "go on and bill" in m]
+    stage.wait_for(lambda: "go on and bill" in "".join(stage.events("MachinesRetained")), "people are told")
     stage.apply(spec=retained)
     stage.wait_for_target()
     anew = request(stage, "made anew")

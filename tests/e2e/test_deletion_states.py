@@ -123,6 +123,7 @@ def database_lost(stage: Stage) -> None:
     proving(stage)
     stage.kill_operator()
     stage.rows("DELETE FROM agents RETURNING id")
+    hold_model(stage)  # what is decided next would be decided without a ledger
     stage.start_operator()
 
 

@@ -151,7 +151,7 @@ def test_it_reaches_its_target_although_the_operator_is_killed_and_leaves_nothin
 
 
 def test_a_target_that_is_missed_and_a_machine_that_nobody_knows_of_are_told(demo: Demo) -> None:
-    demo.start("--for", "10s")
+    demo.start("--for", "25s")
     addresses = demo.addresses()
 
     demo.kubectl(addresses, "patch", "fa", "porep", "--type=merge", "-p", '{"spec":{"target":{"proofsPerHour":9999}}}')
@@ -165,7 +165,7 @@ def test_a_target_that_is_missed_and_a_machine_that_nobody_knows_of_are_told(dem
 
 
 def test_a_database_that_dies_is_told(demo: Demo) -> None:
-    demo.start("--for", "8s")
+    demo.start("--for", "20s")
     with psycopg.connect(demo.addresses()["databaseURL"], autocommit=True) as connection:
         (postmaster,) = connection.execute("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").fetchall()[0]
 

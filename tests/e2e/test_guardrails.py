@@ -37,7 +37,7 @@ def test_a_model_that_launches_without_looking_rents_nothing(stage: Stage, shown
     assert stage.market.get("state")["created"] == 0
     assert stage.market.get("state")["calls"]["destroy"] == 0
     assert stage.runs()[-1]["outcome"] == "Refused"
-    assert stage.events("ActionRefused")
+    stage.wait_for(lambda: stage.events("ActionRefused"), "people are told")
 
 
 def test_twenty_launches_in_one_reply_end_at_the_limits_of_run_and_fleet(stage: Stage, shown: list[str]) -> None:

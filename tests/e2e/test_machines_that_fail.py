@@ -13,7 +13,7 @@ OFTEN = {"interval": "10s", "skipUnchanged": False, "debounce": {"idle": "1s", "
 
 def test_a_machine_destroyed_elsewhere_is_unknown_first_then_lost_then_replaced(calm: Stage) -> None:
     stage = calm
-    stage.start_operator(confirm_gone_seconds="3")
+    stage.start_operator(confirm_gone_seconds="12")
     stage.apply(spec={"schedule": OFTEN})
     stage.wait_for_target()
     stage.wait_for(lambda: stage.status()["fleet"]["onTheWay"] == 0, "all machines prove")
@@ -22,11 +22,11 @@ def test_a_machine_destroyed_elsewhere_is_unknown_first_then_lost_then_replaced(
 
     stage.market.post(f"machines/{lost['id']}/destroy")
     stage.wait_for(lambda: stage.condition("FleetKnown")["status"] == "False", "unknown first")
-    assert str(lost["id"]) in stage.condition("FleetKnown")["message"]
+    assert str(lost["id"]) in stage.condition("FleetKnown")["message"]  # for 12 s
     assert stage.market.get("state")["created"] == created
     stage.wait_for(lambda: _phase(stage, lost["label"]) == "failed", "lost after two confirmations")
     row = stage.rows("SELECT * FROM instances WHERE label = %s", lost["label"])[0]
-    assert (row["gone_at"] - row["confirmed_gone_at"]).total_seconds() >= 3
+    assert (row["gone_at"] - row["confirmed_gone_at"]).total_seconds() >= 12
 
     stage.wait_for(lambda: stage.market.get("state")["created"] > created, "a replacement")
     stage.wait_for_target()
@@ -77,7 +77,7 @@ def test_a_benchmark_below_the_minimum_ends_the_machine_at_once(calm: Stage) -> 
     instance = {"image": "example/curio-prover:latest", "minProofsPerHour": 300}
     vast = {**_vast(stage), "instance": instance}
     assert codes(ask(stage, [LOOK], [launch(offers(stage)[0])], fleet={"vast": vast}, target=BUSY)) == ["done"]
-    weak = stage.market.live()[0]
+    weak = stage.rows("SELECT label FROM instances")[0]
 
     stage.wait_for(lambda: _phase(stage, weak["label"]) == "gone", "the weak machine is gone")
 

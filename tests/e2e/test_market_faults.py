@@ -109,7 +109,7 @@ def _states(stage: Stage, actions: list[dict[str, object]]) -> list[str]:
 
 def test_an_intent_that_never_became_a_machine_counts_until_it_is_given_up_and_costs_nothing(calm: Stage) -> None:
     stage = calm
-    stage.start_operator(settling_seconds="4")
+    stage.start_operator(settling_seconds="20")
     ask(stage, [LOOK], target=BUSY)
     shown = offers(stage)
     stage.market.put("faults", {"create": {"kind": "timeout", "seconds": 0.2, "times": 1}})

@@ -39,8 +39,8 @@ def test_no_mode_but_act_lets_a_model_do_anything(stage: Stage) -> None:
     refused = {
         "dry launch": codes(ask(stage, *wish, mode="DryRun", target=BUSY)),
         "dry stop": codes(ask(stage, [stop(victim)], mode="DryRun", target=IDLE)),
-        "approve launch": codes(ask(stage, *wish, mode="Approve", approvalExpiry="1s", target=BUSY)),
-        "approve stop": codes(ask(stage, [stop(victim)], mode="Approve", approvalExpiry="1s", target=IDLE)),
+        "approve launch": codes(ask(stage, *wish, mode="Approve", approvalExpiry="15s", target=BUSY)),
+        "approve stop": codes(ask(stage, [stop(victim)], mode="Approve", approvalExpiry="15s", target=IDLE)),
     }
     stage.wait_for(lambda: not stage.status()["waitingActions"], "what nobody approved has expired")
     refused |= {

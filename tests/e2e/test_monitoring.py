@@ -21,7 +21,7 @@ from support.replicas import pretend, pretend_gone, start_replica, with_peering
 from support.servers import MARKET_KEY
 from support.slips import a_secret
 from support.stage import NAME, Stage
-from support.steering import apply_idle
+from support.steering import apply_idle, hold_model, release_model
 
 MONEY = {"fleetUsdPerHour": "4.00", "fleetUsdPerDay": "96.00", "modelTokensPerDay": 2_000_000}
 WORDS = "a person is wanted here"
@@ -69,12 +69,13 @@ def watched(
         it = Watched(stage)
         a_secret(stage, "pager", {"urls": NOBODY_LISTENS})
         stage.start_operator(log_format="json")
-        stage.model.put("script", [{"delay_seconds": 2}])
+        hold_model(stage)
         alerts = {"notifySecretRef": {"name": "pager", "key": "urls"}}
         stage.apply(spec={"budget": MONEY, "alerts": alerts})
         on_target = ("OnTarget", "True")
         stage.wait_for(lambda: stage.status().get("conditions"), "the first report")
         stage.wait_for(lambda: "run_started_timestamp_seconds" in it.scrape(), "a run that goes on is shown")
+        release_model(stage)
         stage.wait_for(lambda: it.scrape() and _says(stage, *on_target), "on target", 90)
         stage.apply(spec={"budget": MONEY, "alerts": alerts, "schedule": BY_HAND})
         stage.wait_for(lambda: _has_ended(stage, "SpecChange"), "from now on runs come by request alone")

@@ -127,7 +127,8 @@ def test_run_now_starts_a_run_that_appears_without_a_reload(peopled: Inhabited, 
 
     run = peopled.stage.runs()[-1]
     assert (run["run_id"], run["triggers"]) == (before + 1, ["Request"])
-    assert peopled.stage.status()["lastHandledRequest"] == annotation(peopled, "requested-at")
+    asked = annotation(peopled, "requested-at")
+    peopled.stage.wait_for(lambda: peopled.stage.status()["lastHandledRequest"] == asked, "it is reported as served")
     assert look.page.evaluate("window.sameDocument") is True
 
 

@@ -78,7 +78,7 @@ def test_a_run_that_a_reset_interrupts_reaches_nothing_of_the_new_session_and_it
 
 def test_a_launch_that_has_begun_when_the_reset_comes_is_recorded_and_not_repeated(stage: Stage) -> None:
     stage.start_operator()
-    stage.market.put("faults", {"create": [{"kind": "slow", "seconds": 4, "times": 1}]})
+    stage.market.put("faults", {"create": [{"kind": "slow", "seconds": 12, "times": 1}]})
     stage.apply(spec={"target": {"proofsPerHour": 50}, "schedule": IDLE["schedule"]})
     begun = "SELECT * FROM actions WHERE kind = 'launch' AND state = 'intended'"
     stage.wait_for(lambda: stage.rows(begun), "the launch has begun")

@@ -36,8 +36,9 @@ def test_two_operators_never_run_one_agent_at_the_same_time_and_serve_each_call_
         request_and_wait(stage, f"request {number}")
     patch(stage, '{"spec":{"instructions":"be frugal"}}')
     stage.annotate(message="[sim] wake in 0")
+    stage.wait_for(lambda: any("Wake" in triggers for triggers in called(stage)), "the wake has fired")
     stage.annotate(reset_requested_at="r", requested_at="request 5")
-    stage.wait_for(lambda: ["Wake"] in called(stage), "the wake has fired")
+    stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "request 5", "the new session has begun")
     stage.annotate(requested_at="request 6")
     stage.wait_for(lambda: stage.status().get("lastHandledRequest") == "request 6", "the last request is served")
 

@@ -14,7 +14,7 @@ def pending(stage: Stage) -> list[dict[str, Any]]:
 
 def test_a_wake_is_shown_fires_once_and_is_not_processed_again_after_three_restarts(stage: Stage) -> None:
     stage.start_operator()
-    apply_idle(stage, schedule={"wakes": {"min": "4s"}})
+    apply_idle(stage, schedule={"wakes": {"min": "15s"}})
 
     stage.annotate(message="[sim] wake in 0")
     stage.wait_for(lambda: pending(stage), "the wake is shown")

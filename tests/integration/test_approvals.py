@@ -210,6 +210,7 @@ async def test_who_approves_and_rejects_in_one_edit_has_rejected(world: World) -
 
 @pytest.mark.parametrize("later", [timedelta(minutes=14, seconds=50), timedelta(minutes=15, seconds=10)], ids=str)
 async def test_an_action_waits_until_its_expiry_and_no_longer(world: World, later: timedelta) -> None:
+    world.engine.clock.stand_still()
     name = await wish(world)
     in_time = later < timedelta(minutes=15)
 

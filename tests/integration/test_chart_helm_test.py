@@ -15,6 +15,7 @@ import pytest
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.rbac import operator_objects
 from support.helm import Helm, as_list, the
+from support.people import until_granted
 
 ACCOUNT = "tested"
 
@@ -45,6 +46,7 @@ def account_folder(control_plane: ControlPlane, namespace: str, tmp_path: Path) 
     """What a kubelet mounts: the token and the authority, of an account with the chart's rights in one namespace."""
     objects = operator_objects(namespace, ACCOUNT, (namespace,), "fleetagent")
     control_plane.kubectl("apply", "--filename=-", stdin=as_list(objects))
+    until_granted(control_plane, f"system:serviceaccount:{namespace}:{ACCOUNT}", "list", namespace)
     token = control_plane.kubectl("create", "token", ACCOUNT, "--namespace", namespace)
     (tmp_path / "token").write_text(token)
     (tmp_path / "ca.crt").write_bytes(control_plane.ca_path.read_bytes())

@@ -315,7 +315,7 @@ async def test_a_database_that_falls_silent_is_given_up_in_time(curio: CurioData
 
         assert isinstance(error, TryLater)
         assert "does not answer within 0.5 s" in str(error)
-        assert loop.time() - began < 4
+        assert loop.time() - began < 15
 
 
 @pytest.mark.parametrize("silent_after", [b"", b"BEGIN", b"SELECT"], ids=["at once", "logged in", "asked"])
@@ -324,7 +324,7 @@ async def test_who_is_cancelled_while_the_database_is_silent_ends_at_once(
 ) -> None:
     loop = asyncio.get_running_loop()
     async with a_wire(curio.address, silent_after=silent_after) as wire:
-        looking = asyncio.create_task(look(curio.dsn.replace(curio.address, f"127.0.0.1:{wire.port}")))
+        looking = asyncio.create_task(look(curio.dsn.replace(curio.address, f"127.0.0.1:{wire.port}"), look_seconds=60))
         async with asyncio.timeout(MORE_THAN_ENOUGH_SECONDS):
             await wire.silent.wait()
         began = loop.time()
@@ -333,4 +333,4 @@ async def test_who_is_cancelled_while_the_database_is_silent_ends_at_once(
 
         with pytest.raises(asyncio.CancelledError):
             await looking
-        assert loop.time() - began < 2
+        assert loop.time() - began < 15

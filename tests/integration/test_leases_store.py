@@ -18,7 +18,7 @@ async def lives(process: Process) -> list[float]:
 
 async def test_all_are_renewed_and_those_that_another_owns_by_now_are_lost(one: Process, two: Process) -> None:
     mine = await leases_of(one, "a", "b", "c", "d")
-    await one.rows("UPDATE agents SET lease_until = clock_timestamp() + interval '5 s' RETURNING 1")
+    await one.rows("UPDATE agents SET lease_until = clock_timestamp() + interval '20 s' RETURNING 1")
     await one.rows("UPDATE agents SET lease_until = clock_timestamp() WHERE name IN ('b', 'c') RETURNING 1")
     await leases_of(two, "b")
 
@@ -33,9 +33,9 @@ async def test_all_are_renewed_and_those_that_another_owns_by_now_are_lost(one: 
 
 async def test_a_row_that_is_being_written_holds_up_no_other_lease_and_is_renewed_later(one: Process) -> None:
     slow, other = await leases_of(one, "slow", "other")
-    await one.rows("UPDATE agents SET lease_until = clock_timestamp() + interval '5 s' RETURNING 1")
+    await one.rows("UPDATE agents SET lease_until = clock_timestamp() + interval '20 s' RETURNING 1")
     async with one.database.owned(slow):
-        renewed = await asyncio.wait_for(one.leases.renew({slow, other}), 5)
+        renewed = await asyncio.wait_for(one.leases.renew({slow, other}), 20)
 
     assert renewed == Renewed(lost=frozenset(), later=frozenset({slow}))
     assert [life > 25 for life in await lives(one)] == [False, True]

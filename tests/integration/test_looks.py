@@ -23,7 +23,8 @@ def market() -> Iterator[Market]:
 
 @pytest.fixture
 async def agent(database_url: str, market: Market) -> AsyncIterator[Looks]:
-    async with a_process(database_url) as process, looks_at(process, market) as looks:
+    lease = timedelta(minutes=10)  # nobody renews it
+    async with a_process(database_url, lease=lease) as process, looks_at(process, market) as looks:
         yield looks
 
 

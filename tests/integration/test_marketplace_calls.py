@@ -104,11 +104,11 @@ async def test_logs_are_fetched_a_moment_later_and_without_a_key(end: str) -> No
     async with a_market() as renter:
         contract = await renter.rent()
         body = {"tail": "5", "daemon_logs": "true"}
-        asked = await renter.http.put(f"/api/v0/instances/request_logs/{contract}{end}", json=body)
-        url = asked.json()["result_url"]
-        with_key = await renter.http.get(url)
         async with httpx.AsyncClient() as keyless:
+            asked = await renter.http.put(f"/api/v0/instances/request_logs/{contract}{end}", json=body)
+            url = asked.json()["result_url"]
             early = await keyless.get(url)
+            with_key = await renter.http.get(url)
 
             async def there() -> bool:
                 return (await keyless.get(url)).status_code == 200

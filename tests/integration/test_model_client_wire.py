@@ -95,7 +95,7 @@ async def test_what_breaks_below_json_is_asked_for_again(answer: bytes, http: ht
         (b"", 0.0, True),
         (http_answer("200 OK", b"", length=100), 0.0, True),
         (http_answer("200 OK", GOOD[:20], length=len(GOOD)), 0.0, True),
-        (http_answer("200 OK", GOOD), 0.05, False),
+        (http_answer("200 OK", GOOD), 0.2, False),
     ],
     ids=["never answers", "headers and no more", "stops in the middle", "a byte now and then"],
 )
@@ -105,14 +105,14 @@ async def test_a_server_that_stalls_is_left_by_the_clock_on_the_wall_and_holds_u
     stalling = raw_server(answer, seconds_between_bytes=between, then_silent=then_silent)
     started = time.monotonic()
     async with stalling as url, raw_server(http_answer("200 OK", GOOD)) as other_url:
-        stuck = asyncio.create_task(model(url, http).reply(asking(timeout=timedelta(seconds=0.5))))
+        stuck = asyncio.create_task(model(url, http).reply(asking(timeout=timedelta(seconds=3))))
         for _ in range(10):
             assert (await model(other_url, http).reply(asking())).text == "hold"
         assert not stuck.done()
         with pytest.raises(TryLater, match="no whole answer within"):
             await stuck
 
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("headers", [[], ["content-encoding: gzip"]], ids=["plain", "packed"])

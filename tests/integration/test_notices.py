@@ -59,21 +59,22 @@ async def test_what_happens_to_an_alert_arrives_once_and_in_order(one: Process, 
         ("429", "it answered 429"),
         ("302", "it answered 302"),
         ("reset", "no connection, or no whole answer"),
-        ("hang", "no answer within 0.5 s"),
-        ("drip", "no answer within 0.5 s"),
+        ("hang", "no answer within 2 s"),
+        ("drip", "no answer within 2 s"),
     ],
 )
 async def test_what_a_receiver_does_not_take_is_said_tried_again_and_arrives_once(
     one: Process, inbox: Inbox, behaviour: str, said: str
 ) -> None:
     inbox.behaviour = behaviour
-    async with telling(one, inbox.url) as desk:
+    patience_s = 2 if behaviour in {"hang", "drip"} else 20
+    async with telling(one, inbox.url, patience_s=patience_s) as desk:
         await desk.raise_alert("OverBudget")
         await desk.until(lambda: desk.reason() == "ReceiverFailed", "it has failed")
         await desk.until(lambda: KEY in desk.nudged, "the report is called for")
         (row,) = await one.rows("SELECT *, next_try_at - now() AS wait FROM notifications")
         assert row["state"] == "waiting"
-        assert timedelta(seconds=10) < row["wait"] <= timedelta(seconds=15)
+        assert timedelta(0) < row["wait"] <= timedelta(seconds=15)
         assert row["error"] == (
             f"spec.alerts.notifySecretRef: line 1 (json://) did not take it: {said}; it is tried again"
         )
@@ -193,14 +194,14 @@ async def test_two_processes_that_both_keep_the_agent_send_each_alert_once(
 async def test_a_receiver_that_hangs_delays_no_other_agent(one: Process, inbox: Inbox, broken: Inbox) -> None:
     broken.behaviour = "hang"
     other = await one.agents.meet(OTHER, "uid-2", floor=0, handled={})
-    async with telling(one, broken.url, keys=[KEY, OTHER], patience_s=30) as desk:
+    async with telling(one, broken.url, keys=[KEY, OTHER], patience_s=60) as desk:
         await desk.raise_alert("OverBudget")
         await desk.until(lambda: broken.asked == 1, "it hangs")
         desk.cluster.text = inbox.url
         began = time.monotonic()
         await one.runs.raise_alert(other.id, 0, "OverBudget", "warning", "look")
         await desk.until(lambda: inbox.messages, "the other agent's alert is there")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20  # the other one would have hung for longer
         broken.over.set()
 
     assert "prod/snap" in inbox.titles[0]

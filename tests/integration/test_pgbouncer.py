@@ -166,5 +166,5 @@ async def test_a_read_that_takes_too_long_ends_on_the_server_too(one: Process, u
             await reading.agent(KEY)
         waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'agents'::regclass"
         assert (await connection.exec_driver_sql(waiting)).scalar_one() == 0
-    assert await reading.agent(KEY) is not None
+    assert await PostgresReading(Database(engine), cluster="test").agent(KEY) is not None
     await engine.dispose()

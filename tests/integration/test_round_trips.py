@@ -42,7 +42,8 @@ def round_trips(engine: Engine) -> Iterator[list[str]]:
     pool = engine.pool.sync_engine
 
     def statement(_conn: Any, _cursor: Any, text: str, _given: Any, _context: Any, _many: bool) -> None:  # noqa: FBT001
-        made.append(" ".join(text.split()))
+        if "alembic_version" not in text:  # asked now and then, by the clock
+            made.append(" ".join(text.split()))
 
     def begun_and_ended(connection: sa.Connection) -> None:
         if connection.get_isolation_level() != "AUTOCOMMIT":

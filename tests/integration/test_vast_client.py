@@ -192,8 +192,8 @@ async def test_every_form_of_a_certain_no_rents_nothing(site: Site, fault: str, 
 async def test_a_create_in_doubt_is_unclear_asked_once_and_found_by_its_label(
     site: Site, fault: str, rented: int
 ) -> None:
-    client = site.client_with("sim-key", timeout_seconds=0.5)
-    offer = (await client.offers(EXAMPLE, DISK_GB))[0]
+    offer = (await site.client.offers(EXAMPLE, DISK_GB))[0]
+    client = site.client_with("sim-key", timeout_seconds=0.5 if fault == "timeout" else 20)
     with site.fault("create", fault), pytest.raises(Unclear) as caught:
         await client.launch(order(offer.offer_id))
 
@@ -205,8 +205,8 @@ async def test_a_create_in_doubt_is_unclear_asked_once_and_found_by_its_label(
 
 
 async def test_a_create_that_is_slower_than_our_patience_is_unclear(site: Site) -> None:
+    offer = (await site.client.offers(EXAMPLE, DISK_GB))[0]
     client = site.client_with("sim-key", timeout_seconds=0.3)
-    offer = (await client.offers(EXAMPLE, DISK_GB))[0]
     site.simulated.board.replace({"create": [{"kind": "slow", "seconds": 2.0}]})
 
     with pytest.raises(Unclear):

@@ -64,7 +64,7 @@ class Line:
 
     def _ask(self, what: str) -> tuple[int, str]:
         try:
-            answer = httpx.get(f"http://{self.health}/{what}", trust_env=False, timeout=2)
+            answer = httpx.get(f"http://{self.health}/{what}", trust_env=False, timeout=15)
         except httpx.TransportError as error:
             return 0, repr(error)
         return answer.status_code, answer.text

@@ -104,7 +104,7 @@ class OnPostgres:
     def agent(self) -> FleetAgent:
         """The resource: no work is skipped, a floor of no machines, so that an empty market is enough."""
         usual = {
-            "model": {"baseURL": self.server.url, "name": "qwen3.5-122b", "timeout": "1s"},
+            "model": {"baseURL": self.server.url, "name": "qwen3.5-122b", "timeout": "20s"},
             "schedule": {"skipUnchanged": False},
             "demand": {"static": {"active": False}},
         }

@@ -6,6 +6,7 @@ from datetime import timedelta
 import yaml
 
 from fleetagent.dev.controlplane import ControlPlane
+from support.cluster import eventually
 from support.manifests import Json
 
 READS = ("get", "list", "watch")
@@ -18,7 +19,21 @@ def a_person(cluster: ControlPlane, home: str, name: str, *, verbs: Sequence[str
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
     objects = [account, *(each for namespace in namespaces for each in _granted(home, name, verbs, namespace))]
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    for namespace in namespaces:
+        until_granted(cluster, f"system:serviceaccount:{home}:{name}", verbs[-1], namespace)
     return cluster.token_for(name, home, lifetime=HOUR)
+
+
+def until_granted(cluster: ControlPlane, user: str, verb: str, namespace: str) -> None:
+    """Wait until the API server has heard of a right of theirs: it learns of its own roles by a watch."""
+    asked = {"group": "fleetagent.dev", "resource": "fleetagents", "verb": verb, "namespace": namespace}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": asked},
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    eventually(lambda: bool(cluster.api.call("POST", path, review)["status"]["allowed"]), f"{user} may {verb}")
 
 
 def _granted(home: str, name: str, verbs: Sequence[str], namespace: str) -> list[Json]:

@@ -80,7 +80,7 @@ class Stage:
             "FLEETAGENT_WEB_LISTEN": f"127.0.0.1:{self.web_port}",
             "FLEETAGENT_BEAT_SECONDS": "0.5",
             "FLEETAGENT_LOOK_SECONDS": "0.5",
-            "FLEETAGENT_LEASE_SECONDS": "5",
+            "FLEETAGENT_LEASE_SECONDS": "10",
             "FLEETAGENT_SETTLING_SECONDS": "2",
             "FLEETAGENT_CONFIRM_GONE_SECONDS": "1",
             "FLEETAGENT_MARKET_PACING": "false",
