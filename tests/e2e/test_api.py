@@ -31,7 +31,7 @@ def stage(
     folder = tmp_path_factory.mktemp("api")
     with an_empty_stage(control_plane, postgres_server, migrated_template, folder) as (stage, _):
         stage.start_operator()
-        stage.apply(spec={"schedule": {"interval": "24h", "debounce": {"idle": "1h", "max": "2h"}}})
+        stage.apply(spec={"schedule": {"interval": "24h", "debounce": {"idle": "5m", "max": "1h"}}})
         stage.wait_for_target()
         stage.wait_for(lambda: stage.status()["fleet"]["onTheWay"] == 0, "all machines prove")
         request_and_wait(stage, "calm")  # from here on nothing happens by itself

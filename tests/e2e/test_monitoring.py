@@ -73,9 +73,12 @@ def watched(
         alerts = {"notifySecretRef": {"name": "pager", "key": "urls"}}
         stage.apply(spec={"budget": MONEY, "alerts": alerts})
         on_target = ("OnTarget", "True")
-        stage.wait_for(lambda: stage.status().get("conditions"), "the first report")
-        stage.wait_for(lambda: "run_started_timestamp_seconds" in it.scrape(), "a run that goes on is shown")
+        stage.wait_for(stage.runs, "it has begun")
+        stage.annotate(requested_at="while it goes on")
+        for series in ("run_started_timestamp_seconds", "oldest_trigger_timestamp_seconds"):
+            stage.wait_for(lambda series=series: series in it.scrape(), f"{series} is shown")  # type: ignore[misc]
         release_model(stage)
+        stage.wait_for(lambda: stage.status().get("conditions"), "the first report")
         stage.wait_for(lambda: it.scrape() and _says(stage, *on_target), "on target", 90)
         stage.apply(spec={"budget": MONEY, "alerts": alerts, "schedule": BY_HAND})
         stage.wait_for(lambda: _has_ended(stage, "SpecChange"), "from now on runs come by request alone")

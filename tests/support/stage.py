@@ -116,7 +116,9 @@ class Stage:
 
     def metrics(self) -> str:
         """What Prometheus would scrape from the newest operator."""
-        return httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False).raise_for_status().text
+        return (
+            httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=30).raise_for_status().text
+        )
 
     # --- the resource ---
 
