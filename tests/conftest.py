@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -25,7 +26,8 @@ settings.load_profile("fixed")
 
 
 def pytest_configure() -> None:
-    """Keep the settings of a developer's shell out of the tests."""
+    """Keep the settings of a developer's shell out of the tests, and its ways with signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, by all that is started
     for name in [name for name in os.environ if name.startswith("FLEETAGENT_")]:
         del os.environ[name]
 

@@ -53,7 +53,7 @@ def test_with_the_tokens_of_the_day_used_up_the_controller_goes_on_within_the_sa
     stage.wait_for(stage.market.live, "a machine is rented")
     stage.wait_for_runs(4)
 
-    assert deciders(stage) == {"controller"}
+    assert "controller" in deciders(stage) <= {"controller", "lifecycle"}
     bill = stage.rows("SELECT sum(usd_per_hour) AS usd FROM instances WHERE phase NOT IN ('gone', 'failed')")
     assert 0 < bill[0]["usd"] <= 0.90
     assert stage.model.requests() == []

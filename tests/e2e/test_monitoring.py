@@ -80,6 +80,7 @@ def watched(
         release_model(stage)
         stage.wait_for(lambda: stage.status().get("conditions"), "the first report")
         stage.wait_for(lambda: it.scrape() and _says(stage, *on_target), "on target", 90)
+        stage.wait_for(lambda: it.scrape() and stage.status()["fleet"]["onTheWay"] == 0, "all machines prove")
         stage.apply(spec={"budget": MONEY, "alerts": alerts, "schedule": BY_HAND})
         stage.wait_for(lambda: _has_ended(stage, "SpecChange"), "from now on runs come by request alone")
         (refused,) = ask(stage, [ALERT, WAKE, launch("7")], request="a bit of everything")
