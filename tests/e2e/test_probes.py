@@ -13,15 +13,18 @@ from support.stage import Stage, free_port
 from support.steering import apply_idle
 from support.wire import Mode, Wire, a_wire
 
-ANSWERS_WITHIN_S = 8
+ANSWERS_WITHIN_S = 1.5
+TRIES = 3
 
 
 def probe(health: str, what: str) -> int:
-    """The status; an answer for which a person would not wait, not even on a busy machine, is none."""
-    began = time.monotonic()
-    status = httpx.get(f"http://{health}/{what}", trust_env=False, timeout=15).status_code
-    assert time.monotonic() - began < ANSWERS_WITHIN_S
-    return status
+    """The status; an answer that takes longer than a second, and a bit, is none: three times, a machine may stall."""
+    for _ in range(TRIES):
+        began = time.monotonic()
+        status = httpx.get(f"http://{health}/{what}", trust_env=False, timeout=15).status_code
+        if time.monotonic() - began < ANSWERS_WITHIN_S:
+            return status
+    raise AssertionError(f"{what} took longer than {ANSWERS_WITHIN_S} s each time")
 
 
 def by_wire(database_url: str, wire: Wire) -> str:

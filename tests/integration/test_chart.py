@@ -10,6 +10,7 @@ import yaml
 
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.rbac import operator_objects, peering_definitions, peering_objects
+from support import people
 from support.helm import CHART, Helm, Objects, as_list, environment, pod_spec, the
 from support.profiles import EVERYTHING, PROFILES, WATCHED
 
@@ -243,15 +244,10 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(control_plane: Contr
     control_plane.kubectl("apply", "--filename=-", stdin=as_list(objects))
     user = f"system:serviceaccount:{NAMESPACE}:narrow"
 
+    people.until_granted(control_plane, user, "watch", WATCHED[0])
+
     def may(verb: str, resource: str, *, group: str = "", namespace: str = WATCHED[0], **more: str) -> bool:
-        asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace, **more}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {"user": user, "resourceAttributes": asked},
-        }
-        answer = control_plane.kubectl("create", "--filename=-", "--output=json", stdin=json.dumps(review))
-        return bool(json.loads(answer)["status"]["allowed"])
+        return people.may(control_plane, user, verb=verb, resource=resource, group=group, namespace=namespace, **more)
 
     assert may("watch", "fleetagents", group="fleetagent.dev")
     assert may("patch", "fleetagents", group="fleetagent.dev", subresource="status")

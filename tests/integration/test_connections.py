@@ -37,4 +37,4 @@ async def test_readers_who_give_up_make_no_room_for_more_connections(database_ur
         await asyncio.gather(*readers)
     await engine.dispose()
 
-    assert sorted(counts)[-5] <= POOL * 3  # one that was given up is a moment in ending, on a busy machine two
+    assert max(counts) <= POOL * 3  # one that was given up is a moment in ending

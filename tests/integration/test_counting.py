@@ -1,6 +1,7 @@
 """Counts of real servers over real sockets: exact counters, windows, counts that are missing or of a clipped prompt."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -73,11 +74,13 @@ async def test_a_server_that_accepts_and_never_answers_costs_seconds_once(http: 
     held: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
     client = model(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1", http)
+    began = time.monotonic()
 
     for _ in range(3):
         assert (await client.context_window(), await client.count_tokens(asking())) == (None, None)
 
     assert len(held) == 1
+    assert time.monotonic() - began < 15
     for writer in held:
         writer.close()
         await writer.wait_closed()

@@ -66,6 +66,8 @@ async def test_an_error_that_names_the_machine_is_a_machine(world: World) -> Non
     world.market.put("faults", {"create": {"kind": "created_then_error_with_id", "times": 1}})
 
     assert await world.ask([LOOK], [launch(world.shown[0])]) in (["unknown"], ["done"])  # a look may have found it
+    told = world.rows("SELECT content FROM messages WHERE role = 'tool' AND content LIKE '%%\"unclear\"%%'")
+    assert len(told) == 1
     await world.engine.beat(minutes=2)
 
     assert world.calls("create", "destroy") == (1, 0)

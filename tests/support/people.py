@@ -27,13 +27,18 @@ def a_person(cluster: ControlPlane, home: str, name: str, *, verbs: Sequence[str
 def until_granted(cluster: ControlPlane, user: str, verb: str, namespace: str) -> None:
     """Wait until the API server has heard of a right of theirs: it learns of its own roles by a watch."""
     asked = {"group": "fleetagent.dev", "resource": "fleetagents", "verb": verb, "namespace": namespace}
+    eventually(lambda: may(cluster, user, **asked), f"{user} may {verb}")
+
+
+def may(cluster: ControlPlane, user: str, **attributes: str) -> bool:
+    """Whether RBAC lets them: verb, resource, group, namespace and what else a SubjectAccessReview asks for."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": user, "resourceAttributes": asked},
+        "spec": {"user": user, "resourceAttributes": attributes},
     }
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    eventually(lambda: bool(cluster.api.call("POST", path, review)["status"]["allowed"]), f"{user} may {verb}")
+    return bool(cluster.api.call("POST", path, review)["status"]["allowed"])
 
 
 def _granted(home: str, name: str, verbs: Sequence[str], namespace: str) -> list[Json]:

@@ -116,9 +116,8 @@ class Stage:
 
     def metrics(self) -> str:
         """What Prometheus would scrape from the newest operator."""
-        return (
-            httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=30).raise_for_status().text
-        )
+        answer = httpx.get(f"http://127.0.0.1:{self.web_port}/metrics", trust_env=False, timeout=30)
+        return answer.raise_for_status().text
 
     # --- the resource ---
 
