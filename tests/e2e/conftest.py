@@ -21,13 +21,6 @@ def stage(control_plane: ControlPlane, namespace: str, database_url: str, tmp_pa
         yield ready
 
 
-@pytest.fixture
-def calm(control_plane: ControlPlane, namespace: str, database_url: str, tmp_path: Path) -> Iterator[Stage]:
-    """As `stage`, on a market whose offers and prices stay as they are: what a test was shown is still true later."""
-    with a_stage(control_plane, namespace, database_url, tmp_path, moving=False) as ready:
-        yield ready
-
-
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """One browser process for a file of tests; each test looks through a window of its own."""

@@ -14,11 +14,11 @@ BUSY = {"proofsPerHour": 5000}
 
 
 @pytest.fixture
-def stage(calm: Stage) -> Stage:
-    """An agent in mode Approve that was shown offers whose prices stand still."""
-    calm.start_operator()
-    ask(calm, [LOOK], mode="Approve", approvalExpiry="10m", target=BUSY)
-    return calm
+def stage(stage: Stage) -> Stage:
+    """An agent in mode Approve that was shown offers."""
+    stage.start_operator()
+    ask(stage, [LOOK], mode="Approve", approvalExpiry="10m", target=BUSY)
+    return stage
 
 
 def wish(stage: Stage, offer: str) -> str:

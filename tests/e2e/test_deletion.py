@@ -24,8 +24,7 @@ def a_fleet(stage: Stage, machines: int = 2) -> None:
     assert codes(bought) == ["done"] * machines
 
 
-def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone_whoever_is_killed_meanwhile(calm: Stage) -> None:
-    stage = calm
+def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone_whoever_is_killed_meanwhile(stage: Stage) -> None:
     a_fleet(stage)
     stage.market.put("faults", {"list": "http_410"})
     delete(stage)
@@ -47,9 +46,8 @@ def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone_whoever_is
     stage.wait_for_books()
 
 
-def test_a_destroy_that_came_too_early_does_not_let_the_machine_escape(calm: Stage) -> None:
+def test_a_destroy_that_came_too_early_does_not_let_the_machine_escape(stage: Stage) -> None:
     """It is created while the resource is deleted, no list shows it yet, and the market overhears the first destroy."""
-    stage = calm
     late = {"kind": "slow", "seconds": 2, "times": 1}
     faults = {"create": late, "destroy": {"kind": "ignored", "times": 1}, "read_lag": {"create_seconds": 8}}
     stage.market.put("faults", faults)
@@ -67,8 +65,7 @@ def test_a_destroy_that_came_too_early_does_not_let_the_machine_escape(calm: Sta
     stage.wait_for_books()
 
 
-def test_a_market_that_is_down_keeps_the_resource_until_somebody_gives_the_machines_up(calm: Stage) -> None:
-    stage = calm
+def test_a_market_that_is_down_keeps_the_resource_until_somebody_gives_the_machines_up(stage: Stage) -> None:
     a_fleet(stage)
     machine = str(stage.market.live()[0]["id"])
     stage.market.put("faults", {"list": "http_410", "destroy": "http_500"})
@@ -86,8 +83,7 @@ def test_a_market_that_is_down_keeps_the_resource_until_somebody_gives_the_machi
     assert len(stage.market.live()) == 2
 
 
-def test_the_last_key_is_used_when_the_secret_goes_first(calm: Stage) -> None:
-    stage = calm
+def test_the_last_key_is_used_when_the_secret_goes_first(stage: Stage) -> None:
     a_fleet(stage)
     stage.cluster.kubectl("-n", stage.namespace, "delete", "secret", "vast")
     stage.wait_for(lambda: stage.condition("FleetKnown")["reason"] == "SecretMissing", "the Secret is missed")
@@ -99,8 +95,7 @@ def test_the_last_key_is_used_when_the_secret_goes_first(calm: Stage) -> None:
     stage.wait_for_books()
 
 
-def test_an_agent_that_never_had_a_machine_goes_at_once_whatever_is_wrong_with_it(calm: Stage) -> None:
-    stage = calm
+def test_an_agent_that_never_had_a_machine_goes_at_once_whatever_is_wrong_with_it(stage: Stage) -> None:
     stage.start_operator()
     stage.cluster.kubectl("-n", stage.namespace, "delete", "secret", "vast")
     stage.apply(spec={"schedule": BY_HAND})

@@ -146,8 +146,7 @@ STATES = (
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_its_machines_end_and_then_it_goes(calm: Stage, state: Callable[[Stage], None]) -> None:
-    stage = calm
+def test_its_machines_end_and_then_it_goes(stage: Stage, state: Callable[[Stage], None]) -> None:
     state(stage)
     before = stage.market.get("state")
     created, runs = before["calls"]["create"], len(stage.runs())
@@ -168,8 +167,7 @@ def test_its_machines_end_and_then_it_goes(calm: Stage, state: Callable[[Stage],
 
 
 @pytest.mark.parametrize("state", [proving, suspended, down])
-def test_with_retain_it_goes_at_once_and_its_machines_stay(calm: Stage, state: Callable[[Stage], None]) -> None:
-    stage = calm
+def test_with_retain_it_goes_at_once_and_its_machines_stay(stage: Stage, state: Callable[[Stage], None]) -> None:
     _retained(stage, state)
     labels = {m["label"] for m in stage.market.live()}
 
@@ -205,9 +203,8 @@ def why(stage: Stage) -> str:
     ids=["its list", "its destroy"],
 )
 def test_a_market_that_fails_keeps_it_which_is_said_until_the_market_is_back(
-    calm: Stage, fault: dict[str, str], said: str
+    stage: Stage, fault: dict[str, str], said: str
 ) -> None:
-    stage = calm
     proving(stage)
     stage.market.put("faults", fault)
 
@@ -222,8 +219,7 @@ def test_a_market_that_fails_keeps_it_which_is_said_until_the_market_is_back(
     assert stage.market.live() == []
 
 
-def test_a_finalizer_that_is_taken_off_lets_it_go_and_the_machines_left_behind_are_named(calm: Stage) -> None:
-    stage = calm
+def test_a_finalizer_that_is_taken_off_lets_it_go_and_the_machines_left_behind_are_named(stage: Stage) -> None:
     proving(stage)
     ids = [str(m["id"]) for m in stage.market.live()]
     stage.market.put("faults", {"list": "http_500"})
@@ -243,9 +239,8 @@ def test_a_finalizer_that_is_taken_off_lets_it_go_and_the_machines_left_behind_a
     stage.check_books()
 
 
-def test_made_anew_while_it_is_being_deleted_is_refused_and_afterwards_a_new_session(calm: Stage) -> None:
+def test_made_anew_while_it_is_being_deleted_is_refused_and_afterwards_a_new_session(stage: Stage) -> None:
     """As `kubectl replace --force` does: it waits until the old one, with its machines, is gone."""
-    stage = calm
     proving(stage)
     runs = len(stage.runs())
     script(stage, [LOOK])

@@ -27,29 +27,29 @@ def known(stage: Stage) -> tuple[Any, Any]:
 
 
 def test_a_fleet_comes_with_curio_s_work_and_stays_while_curio_cannot_be_read(
-    calm: Stage, curio: CurioDatabase
+    stage: Stage, curio: CurioDatabase
 ) -> None:
-    a_secret(calm, "curio-db", {"dsn": curio.dsn})
-    calm.start_operator()
-    calm.apply(spec={"demand": DEMAND})
-    calm.wait_for(lambda: known(calm) == ("True", "Inactive"), "empty tables are no demand")
-    assert calm.market.live() == []
+    a_secret(stage, "curio-db", {"dsn": curio.dsn})
+    stage.start_operator()
+    stage.apply(spec={"demand": DEMAND})
+    stage.wait_for(lambda: known(stage) == ("True", "Inactive"), "empty tables are no demand")
+    assert stage.market.live() == []
 
     curio.add("harmony_task", {"name": "PoRep"})
-    calm.wait_for(lambda: known(calm) == ("True", "Active"), "a task waits")
-    calm.wait_for_target()
-    fleet = calm.market.live()
+    stage.wait_for(lambda: known(stage) == ("True", "Active"), "a task waits")
+    stage.wait_for_target()
+    fleet = stage.market.live()
     assert fleet
 
     curio.do(f"REVOKE ALL ON curio.harmony_task FROM {curio.reader}")
-    calm.wait_for(lambda: known(calm) == ("False", "CurioForbidden"), "the tables cannot be read")
+    stage.wait_for(lambda: known(stage) == ("False", "CurioForbidden"), "the tables cannot be read")
     curio.do("DELETE FROM curio.harmony_task")
-    runs = len(calm.runs())
-    calm.annotate(requested_at="now")
-    calm.wait_for_runs(runs + 1)
-    assert [m["id"] for m in calm.market.live()] == [m["id"] for m in fleet]
+    runs = len(stage.runs())
+    stage.annotate(requested_at="now")
+    stage.wait_for_runs(runs + 1)
+    assert [m["id"] for m in stage.market.live()] == [m["id"] for m in fleet]
 
     curio.do(f"GRANT SELECT ON curio.harmony_task TO {curio.reader}")
-    calm.wait_for(lambda: known(calm) == ("True", "Inactive"), "the tables are read again")
-    assert PASSWORD not in calm.log()
-    calm.wait_for_books()
+    stage.wait_for(lambda: known(stage) == ("True", "Inactive"), "the tables are read again")
+    assert PASSWORD not in stage.log()
+    stage.wait_for_books()

@@ -156,20 +156,20 @@ def _number(name: str, value: object) -> Decimal | None:
 
 
 @pytest.fixture
-def five(calm: Stage, chromium: Browser, tmp_path: Path) -> Iterator[FiveWays]:
+def five(stage: Stage, chromium: Browser, tmp_path: Path) -> Iterator[FiveWays]:
     """A fleet that proves; from then on the figures change by runs alone."""
-    calm.start_operator()
-    calm.apply()
-    calm.wait_for_target()
-    calm.wait_for(lambda: calm.status()["fleet"]["onTheWay"] == 0, "all machines prove")
-    calm.apply(spec={"schedule": BY_HAND})
-    calm.restart_operator(look_seconds="3600")
-    calm.market.put("faults", {"worker": {"kind": "silent"}})
-    token = a_person(calm.cluster, calm.home, "somebody", verbs=STEERS, namespaces=(calm.namespace,))
-    with Look.through(chromium, f"http://127.0.0.1:{calm.web_port}") as look:
-        calm.wait_for(lambda: calm.log().count("watching FleetAgents") == 2, "the second operator serves")
+    stage.start_operator()
+    stage.apply()
+    stage.wait_for_target()
+    stage.wait_for(lambda: stage.status()["fleet"]["onTheWay"] == 0, "all machines prove")
+    stage.apply(spec={"schedule": BY_HAND})
+    stage.restart_operator(look_seconds="3600")
+    stage.market.put("faults", {"worker": {"kind": "silent"}})
+    token = a_person(stage.cluster, stage.home, "somebody", verbs=STEERS, namespaces=(stage.namespace,))
+    with Look.through(chromium, f"http://127.0.0.1:{stage.web_port}") as look:
+        stage.wait_for(lambda: stage.log().count("watching FleetAgents") == 2, "the second operator serves")
         look.sign_in(token)
-        yield FiveWays(calm, look, with_token(calm.cluster, token, calm.namespace, tmp_path))
+        yield FiveWays(stage, look, with_token(stage.cluster, token, stage.namespace, tmp_path))
 
 
 def test_page_status_metrics_plugin_and_postgres_agree_run_after_run(five: FiveWays) -> None:

@@ -9,12 +9,6 @@ from support.stage import Stage
 
 
 @pytest.fixture
-def stage(calm: Stage) -> Stage:
-    """Prices stand still."""
-    return calm
-
-
-@pytest.fixture
 def shown(stage: Stage) -> list[str]:
     """A run that only looked; the offers that it was shown."""
     stage.start_operator()

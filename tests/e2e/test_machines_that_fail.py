@@ -11,8 +11,7 @@ BUSY = {"proofsPerHour": 5000}
 OFTEN = {"interval": "10s", "skipUnchanged": False, "debounce": {"idle": "1s", "max": "5s"}}
 
 
-def test_a_machine_destroyed_elsewhere_is_unknown_first_then_lost_then_replaced(calm: Stage) -> None:
-    stage = calm
+def test_a_machine_destroyed_elsewhere_is_unknown_first_then_lost_then_replaced(stage: Stage) -> None:
     stage.start_operator(confirm_gone_seconds="12")
     stage.apply(spec={"schedule": OFTEN})
     stage.wait_for_target()
@@ -39,8 +38,7 @@ def _phase(stage: Stage, label: str) -> str:
     return phase
 
 
-def test_a_machine_that_exits_or_never_starts_is_destroyed_and_its_host_left_out(calm: Stage) -> None:
-    stage = calm
+def test_a_machine_that_exits_or_never_starts_is_destroyed_and_its_host_left_out(stage: Stage) -> None:
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY)
     shown = offers(stage)
@@ -70,8 +68,7 @@ def _vast(stage: Stage) -> dict[str, object]:
     return found
 
 
-def test_a_benchmark_below_the_minimum_ends_the_machine_at_once(calm: Stage) -> None:
-    stage = calm
+def test_a_benchmark_below_the_minimum_ends_the_machine_at_once(stage: Stage) -> None:
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY)
     instance = {"image": "example/curio-prover:latest", "minProofsPerHour": 300}
@@ -88,8 +85,7 @@ def test_a_benchmark_below_the_minimum_ends_the_machine_at_once(calm: Stage) -> 
     stage.wait_for_books()
 
 
-def test_machines_of_others_on_the_same_account_are_never_touched(calm: Stage) -> None:
-    stage = calm
+def test_machines_of_others_on_the_same_account_are_never_touched(stage: Stage) -> None:
     prefix = label_prefix("default", AgentKey(stage.namespace, NAME))
     other = label_prefix("default", AgentKey(stage.namespace, "another"))
     labels = [
@@ -122,9 +118,8 @@ def test_machines_of_others_on_the_same_account_are_never_touched(calm: Stage) -
 
 @pytest.mark.parametrize(("most", "phase"), [(2, "loading"), (1, "gone")], ids=["there is room", "the fleet is full"])
 def test_a_machine_with_our_label_that_the_ledger_lacks_is_adopted_if_there_is_room(
-    calm: Stage, most: int, phase: str
+    stage: Stage, most: int, phase: str
 ) -> None:
-    stage = calm
     stray = f"{label_prefix('default', AgentKey(stage.namespace, NAME))}strayedagain"
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY, limits={"maxInstances": most, "launchesPerRun": 4})

@@ -1,8 +1,10 @@
 """The main job: from an empty conversation and an empty fleet to the target, and hold."""
 
 from decimal import Decimal
+from pathlib import Path
 
-from support.stage import NAME, Stage
+from fleetagent.dev.controlplane import ControlPlane
+from support.stage import NAME, Stage, a_stage
 
 
 def test_the_fleet_goes_from_nothing_to_its_target_and_then_holds(stage: Stage) -> None:
@@ -21,6 +23,17 @@ def test_the_fleet_goes_from_nothing_to_its_target_and_then_holds(stage: Stage) 
     assert runs[0]["outcome"] == "Acted"
     assert "Acted" not in {r["outcome"] for r in runs[2:]}
     stage.check_books()
+
+
+def test_on_a_market_whose_offers_change_and_go_it_comes_to_its_target_all_the_same(
+    control_plane: ControlPlane, namespace: str, database_url: str, tmp_path: Path
+) -> None:
+    with a_stage(control_plane, namespace, database_url, tmp_path, moving=True) as stage:
+        stage.start_operator()
+        stage.apply()
+
+        stage.wait_for_target()
+        stage.wait_for_books()
 
 
 def test_no_machine_is_launched_while_those_on_their_way_suffice(stage: Stage) -> None:

@@ -16,14 +16,14 @@ UNREADABLE = [
 
 
 @pytest.fixture
-def stage(calm: Stage) -> Stage:
-    """Prices stand still, and two machines of ours are on their way."""
-    calm.start_operator()
-    ask(calm, [LOOK], target=BUSY)
-    shown = offers(calm)
-    assert codes(ask(calm, [LOOK], [launch(shown[0]), launch(shown[1])])) == ["done", "done"]
-    calm.wait_for(lambda: len(_listed(calm)) == 2, "the list shows both")
-    return calm
+def stage(stage: Stage) -> Stage:
+    """Two machines of ours are on their way."""
+    stage.start_operator()
+    ask(stage, [LOOK], target=BUSY)
+    shown = offers(stage)
+    assert codes(ask(stage, [LOOK], [launch(shown[0]), launch(shown[1])])) == ["done", "done"]
+    stage.wait_for(lambda: len(_listed(stage)) == 2, "the list shows both")
+    return stage
 
 
 def _listed(stage: Stage) -> list[dict[str, object]]:
@@ -79,8 +79,9 @@ def test_another_account_says_nothing_about_our_machines(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("lag_s", [0.0, 3.0], ids=["seen at once", "reads lag"])
-def test_a_create_that_took_effect_without_an_answer_is_adopted_and_never_made_again(calm: Stage, lag_s: float) -> None:
-    stage = calm
+def test_a_create_that_took_effect_without_an_answer_is_adopted_and_never_made_again(
+    stage: Stage, lag_s: float
+) -> None:
     stage.start_operator(settling_seconds="8")
     ask(stage, [LOOK], target=BUSY)
     shown = offers(stage)
@@ -107,8 +108,7 @@ def _states(stage: Stage, actions: list[dict[str, object]]) -> list[str]:
     return [r["state"] for r in stage.rows("SELECT state FROM actions WHERE run_id = %s ORDER BY id", first)]
 
 
-def test_an_intent_that_never_became_a_machine_counts_until_it_is_given_up_and_costs_nothing(calm: Stage) -> None:
-    stage = calm
+def test_an_intent_that_never_became_a_machine_counts_until_it_is_given_up_and_costs_nothing(stage: Stage) -> None:
     stage.start_operator(settling_seconds="20")
     ask(stage, [LOOK], target=BUSY)
     shown = offers(stage)
@@ -128,8 +128,7 @@ def test_an_intent_that_never_became_a_machine_counts_until_it_is_given_up_and_c
     stage.wait_for_books()
 
 
-def test_a_machine_that_is_dearer_than_its_offer_is_given_back(calm: Stage) -> None:
-    stage = calm
+def test_a_machine_that_is_dearer_than_its_offer_is_given_back(stage: Stage) -> None:
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY)
     stage.market.put("faults", {"create": {"kind": "dearer", "times": 1}})

@@ -9,14 +9,14 @@ IDLE, BUSY = {"proofsPerHour": 1}, {"proofsPerHour": 5000}
 
 
 @pytest.fixture
-def stage(calm: Stage) -> Stage:
-    """Prices stand still, and two machines are on their way."""
-    calm.start_operator()
-    ask(calm, [LOOK], target=BUSY)
-    shown = offers(calm)
-    bought = ask(calm, [LOOK], [launch(shown[0]), launch(shown[1])])
+def stage(stage: Stage) -> Stage:
+    """Two machines are on their way."""
+    stage.start_operator()
+    ask(stage, [LOOK], target=BUSY)
+    shown = offers(stage)
+    bought = ask(stage, [LOOK], [launch(shown[0]), launch(shown[1])])
     assert codes(bought) == ["done", "done"]
-    return calm
+    return stage
 
 
 def machines(stage: Stage) -> list[str]:

@@ -79,8 +79,7 @@ def swept(stage: Stage) -> str:
     return done.stdout
 
 
-def test_the_machines_go_and_then_the_namespace_although_the_key_went_first(calm: Stage) -> None:
-    stage = calm
+def test_the_machines_go_and_then_the_namespace_although_the_key_went_first(stage: Stage) -> None:
     for_the_whole_cluster(stage)
     a_fleet(stage)
     stage.market.put("faults", {"list": {"kind": "http_500", "times": 20}})
@@ -92,9 +91,8 @@ def test_the_machines_go_and_then_the_namespace_although_the_key_went_first(calm
     assert {r["phase"] for r in stage.rows("SELECT phase FROM instances")} == {"gone"}
 
 
-def test_a_key_that_nobody_has_any_more_is_named_in_the_status_and_abandoning_lets_all_go(calm: Stage) -> None:
+def test_a_key_that_nobody_has_any_more_is_named_in_the_status_and_abandoning_lets_all_go(stage: Stage) -> None:
     """The operator was restarted after the Secret had gone; a namespace that goes takes neither Secret nor Event."""
-    stage = calm
     for_the_whole_cluster(stage)
     a_fleet(stage)
     stage.market.put("faults", {"list": "http_500"})
@@ -116,10 +114,9 @@ def test_a_key_that_nobody_has_any_more_is_named_in_the_status_and_abandoning_le
 
 
 def test_an_operator_whose_rights_go_with_the_namespace_ends_the_machines_and_a_person_the_resource(
-    calm: Stage,
+    stage: Stage,
 ) -> None:
     """Installed for this namespace alone: its Role stands in there."""
-    stage = calm
     a_fleet(stage)
     stage.market.put("faults", {"list": {"kind": "http_500", "times": 20}})
 
@@ -134,8 +131,7 @@ def test_an_operator_whose_rights_go_with_the_namespace_ends_the_machines_and_a_
 
 
 @pytest.mark.parametrize("way_out", ["finalizer", "operator"])
-def test_an_operator_that_goes_with_the_namespace_leaves_machines_and_both_ways_out(calm: Stage, way_out: str) -> None:
-    stage = calm
+def test_an_operator_that_goes_with_the_namespace_leaves_machines_and_both_ways_out(stage: Stage, way_out: str) -> None:
     elsewhere, stage.home = stage.home, stage.namespace
     rights = operator_objects(stage.namespace, ACCOUNT, (stage.namespace,))
     stage.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
@@ -162,8 +158,7 @@ def test_an_operator_that_goes_with_the_namespace_leaves_machines_and_both_ways_
     assert stage.market.live() == []
 
 
-def test_an_operator_that_was_uninstalled_first_is_installed_again_and_ends_the_machines(calm: Stage) -> None:
-    stage = calm
+def test_an_operator_that_was_uninstalled_first_is_installed_again_and_ends_the_machines(stage: Stage) -> None:
     a_fleet(stage)
     stage.kill_operator()
     rights = yaml.safe_dump_all(operator_objects(stage.home, ACCOUNT, (stage.namespace,)))
@@ -180,9 +175,8 @@ def test_an_operator_that_was_uninstalled_first_is_installed_again_and_ends_the_
     assert {r["phase"] for r in stage.rows("SELECT phase FROM instances")} == {"gone"}
 
 
-def test_a_watched_namespace_that_is_gone_does_not_keep_the_agents_of_the_others_waiting(calm: Stage) -> None:
+def test_a_watched_namespace_that_is_gone_does_not_keep_the_agents_of_the_others_waiting(stage: Stage) -> None:
     """Its Role went with it: to ask for it again would be refused, and the process would never start."""
-    stage = calm
     lost = f"{stage.namespace}-lost"
     rights = yaml.safe_dump_all(operator_objects(stage.home, ACCOUNT, (stage.namespace, lost)))
     stage.start_operator(namespaces=f"{lost},{stage.namespace}")

@@ -61,7 +61,7 @@ def apply(cluster: ControlPlane, objects: list[Json]) -> None:
 def installed(cluster: ControlPlane, database_url: str, folder: Path, watched: tuple[str, ...]) -> Iterator[Stage]:
     """The operator under the chart's rules for these namespaces, or for the whole cluster; replicas take turns."""
     apply(cluster, operator_objects(HOME, ACCOUNT, watched, PEERING) + peering_objects(PEERING, watched))
-    with a_market(moving=False) as market, a_model() as model:
+    with a_market() as market, a_model() as model:
         stage = Stage(cluster, FIRST, HOME, database_url, market, model, folder, worker_port=free_port())
         stage.settings |= {"namespaces": ",".join(watched), "peering": PEERING, "silent_seconds": WATCHES_ARE_RENEWED}
         try:

@@ -15,7 +15,7 @@ from support.stage import Stage, a_stage
 @pytest.fixture
 def roomy(control_plane: ControlPlane, namespace: str, database_url: str, tmp_path: Path) -> Iterator[Stage]:
     """A stage whose market has enough for many agents, for as long as it takes."""
-    with a_stage(control_plane, namespace, database_url, tmp_path, moving=False, offers=150, credit_usd=1e9) as ready:
+    with a_stage(control_plane, namespace, database_url, tmp_path, offers=150, credit_usd=1e9) as ready:
         yield ready
 
 

@@ -22,7 +22,7 @@ def audited(database_url: str, tmp_path: Path) -> Iterator[Stage]:
     """A stage whose API server writes down what it is asked."""
     with a_control_plane(audit=True) as cluster:
         cluster.kubectl("create", "namespace", NAMESPACE)
-        with a_stage(cluster, NAMESPACE, database_url, tmp_path, moving=False) as stage:
+        with a_stage(cluster, NAMESPACE, database_url, tmp_path) as stage:
             yield stage
 
 

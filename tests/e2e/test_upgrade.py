@@ -50,7 +50,7 @@ def empty_database_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
 def before(apart: ControlPlane, empty_database_url: str, tmp_path: Path) -> Iterator[Stage]:
     """The previous version at work: its chart, its definition, its schema, its code."""
     helm(apart, "install", RELEASE, CHART_BEFORE)
-    with a_market(moving=False) as market, a_model() as model:
+    with a_market() as market, a_model() as model:
         stage = Stage(apart, WATCHED, HOME, empty_database_url, market, model, tmp_path, worker_port=free_port())
         a_secret(stage, "vast", {"api-key": MARKET_KEY})
         stage.sources = sources_before(tmp_path)
@@ -140,8 +140,8 @@ def called_for(stage: Stage, kind: str) -> int:
     return sum(kind in run["triggers"] and run["state"] == "finished" for run in stage.runs())
 
 
-def test_a_version_that_is_overtaken_in_the_middle_of_a_run_writes_nothing_more(calm: Stage, tmp_path: Path) -> None:
-    stage, health = calm, f"127.0.0.1:{free_port()}"
+def test_a_version_that_is_overtaken_in_the_middle_of_a_run_writes_nothing_more(stage: Stage, tmp_path: Path) -> None:
+    health = f"127.0.0.1:{free_port()}"
     stage.start_operator(health_listen=health)
     ask(stage, [LOOK], target=BUSY)
     script(stage, [launch(offers(stage)[0])])

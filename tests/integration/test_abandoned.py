@@ -21,7 +21,7 @@ from support.stores import KEY, a_process
 
 @pytest.fixture
 def market() -> Iterator[Market]:
-    with a_market(moving=False, time_scale=1.0, worker_url_env="NONE") as running:
+    with a_market(time_scale=1.0, worker_url_env="NONE") as running:
         yield running
 
 

@@ -16,7 +16,7 @@ INTERVAL = timedelta(minutes=10)
 
 @pytest.fixture
 def market() -> Iterator[Market]:
-    with a_market(moving=False) as running:
+    with a_market() as running:
         yield running
 
 

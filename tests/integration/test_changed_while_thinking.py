@@ -25,7 +25,7 @@ def border() -> Border:
 
 @pytest.fixture
 async def world(database_url: str, border: Border) -> AsyncIterator[World]:
-    with a_market(moving=False, api_keys=(MARKET_KEY, OTHER_KEY)) as market, a_model() as model:
+    with a_market(api_keys=(MARKET_KEY, OTHER_KEY)) as market, a_model() as model:
         cluster = StoredCluster(a_body(market.base_url, model.url, spec=SPEC))
         async with an_engine(database_url, cluster, border=border) as engine:
             world = World(engine, market, model, database_url)

@@ -17,7 +17,7 @@ from support.stores import a_process
 
 @pytest.fixture
 def market() -> Iterator[Market]:
-    with a_market(moving=False, time_scale=1.0, worker_url_env="NONE") as running:
+    with a_market(time_scale=1.0, worker_url_env="NONE") as running:
         yield running
 
 
@@ -278,7 +278,7 @@ async def test_a_key_that_is_changed_in_the_middle_of_a_run_says_nothing_of_what
 ) -> None:
     """The other account's list lacks it: it would be taken for lost, and bill for ever."""
     async with httpx.AsyncClient() as http, a_process(database_url) as process:
-        with a_market(moving=False, time_scale=1.0, api_keys=(MARKET_KEY, "another-key")) as market:
+        with a_market(time_scale=1.0, api_keys=(MARKET_KEY, "another-key")) as market:
             other = VastMarkets(http, Pacer(NO_LIMITS), SearchMemory()).market(
                 api_key="another-key", base_url=market.base_url, worker_url_env="NONE"
             )

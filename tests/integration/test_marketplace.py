@@ -106,7 +106,7 @@ async def test_state_counts_calls_and_remembers_destroyed_machines() -> None:
 async def test_two_markets_with_one_seed_and_the_same_calls_hold_the_same_machines() -> None:
     seen = []
     for _ in range(2):
-        async with a_market(reliable=False, moving=False, seed=11) as renter:
+        async with a_market(reliable=False, seed=11) as renter:
             for n in range(8):
                 await renter.create(ask=None if n % 2 else 1)
             state = await renter.state()

@@ -264,7 +264,7 @@ async def test_a_machine_can_be_another_than_the_one_that_was_ordered(fault: str
 
 
 async def test_offers_can_cost_more_than_a_moment_ago() -> None:
-    async with a_market(moving=False) as renter:
+    async with a_market() as renter:
         offer = await renter.offer()
         await renter.faults({"search": "dearer"})
         again = (

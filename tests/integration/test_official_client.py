@@ -18,7 +18,7 @@ ORDER = ("--image", "example/prover:1", "--disk", 250, "--cancel-unavail", "--ss
 
 @pytest.fixture
 def market() -> Iterator[Market]:
-    with a_market(time_scale=60.0, moving=False) as started:
+    with a_market(time_scale=60.0) as started:
         yield started
 
 

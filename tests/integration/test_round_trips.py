@@ -27,7 +27,7 @@ def model() -> Iterator[Model]:
 @pytest.fixture
 async def engine(database_url: str, model: Model) -> AsyncIterator[Engine]:
     """An agent without demand and machines, after its first run."""
-    with a_market(moving=False) as market:
+    with a_market() as market:
         body = a_body(market.base_url, model.url, spec={"demand": {"static": {"active": False}}})
         async with an_engine(database_url, StoredCluster(body), look_seconds=60) as engine:
             await engine.beat()

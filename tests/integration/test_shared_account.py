@@ -59,7 +59,7 @@ class Account:
 async def account(database_url: str) -> AsyncIterator[Account]:
     """Two agents with two machines each, among others' that look alike."""
     async with AsyncExitStack() as stack:
-        market = stack.enter_context(a_market(moving=False))
+        market = stack.enter_context(a_market())
         by_hand = [str(market.post("machines", {"label": label})["id"]) for label in LOOK_ALIKES]
         worlds = []
         for number, name in enumerate((OURS, THEIRS)):

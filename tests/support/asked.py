@@ -99,7 +99,7 @@ class World:
 async def a_world(database_url: str, border: Border | None = None, spec: Json | None = None) -> AsyncIterator[World]:
     """An agent that wants far more than there is, on a market whose prices stand still; offers have been shown."""
     wanted = {"target": {"proofsPerHour": 5000}, "budget": {"fleetUsdPerHour": "100"}}
-    with a_market(moving=False) as market, a_model() as model:
+    with a_market() as market, a_model() as model:
         cluster = StoredCluster(a_body(market.base_url, model.url, spec=merged(wanted, spec or {})))
         async with an_engine(database_url, cluster, border=border) as engine:
             world = World(engine, market, model, database_url)

@@ -84,7 +84,7 @@ def an_empty_stage(
         cluster.kubectl("create", "namespace", namespace)
     url = postgres.create_database(database.replace("-", "_"), template=template)
     try:
-        with a_stage(cluster, first, url, folder, moving=False) as stage:
+        with a_stage(cluster, first, url, folder) as stage:
             rights = operator_objects(stage.home, ACCOUNT, (first, other))
             cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
             key = f"--from-literal=api-key={MARKET_KEY}"
@@ -122,7 +122,7 @@ def an_inhabited_stage(
     """All agents have lived, and the operator runs."""
     with (
         an_empty_stage(cluster, postgres, template, folder) as (stage, other),
-        a_market(time_scale=SLOW, moving=False) as slow,
+        a_market(time_scale=SLOW) as slow,
     ):
         stage.start_operator()
         _begin(stage, other, slow)

@@ -95,8 +95,8 @@ async def a_renter(market: RunningMarketplace, key: str = KEY) -> AsyncIterator[
 
 @asynccontextmanager
 async def a_market(**changes: Any) -> AsyncIterator[Renter]:
-    """A reliable market, and somebody with its first key."""
-    settings: dict[str, Any] = {"reliable": True, "api_keys": (KEY, OTHER_KEY)} | changes
+    """A reliable market that stands still, and somebody with its first key."""
+    settings: dict[str, Any] = {"reliable": True, "moving": False, "api_keys": (KEY, OTHER_KEY)} | changes
     config = MarketplaceConfig(**settings)
     async with running(config) as market, a_renter(market) as renter:
         yield renter

@@ -111,8 +111,18 @@ class Model(Control):
 
 @contextmanager
 def a_market(**config: Any) -> Iterator[Market]:
-    """A market that keeps its promises, 600 times as fast as the world, unless told otherwise."""
-    told = {"seed": 7, "time_scale": 600.0, "reliable": True, "api_keys": (MARKET_KEY,), **config}
+    """A market that keeps its promises, 600 times as fast as the world, unless told otherwise.
+
+    Its offers stand still: so fast, a price would change while a model looks at it, once in a hundred runs.
+    """
+    told = {
+        "seed": 7,
+        "time_scale": 600.0,
+        "reliable": True,
+        "moving": False,
+        "api_keys": (MARKET_KEY,),
+        **config,
+    }
     with in_a_thread(lambda: marketplace.running(marketplace.MarketplaceConfig(**told))) as server:
         market = Market(server.url)
         try:

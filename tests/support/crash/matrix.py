@@ -143,7 +143,7 @@ class Matrix:
         url = self.postgres.create_database(template, template=self.migrated)
         hand = self.hands.get()
         try:
-            with a_market(moving=False) as market:
+            with a_market() as market:
                 return prepared(scene, template, url, market, hand.model)
         finally:
             self.hands.put(hand)
@@ -155,7 +155,7 @@ class Matrix:
         url = self.postgres.create_database(name, template=world.template)
         hand = self.hands.get()
         try:
-            with a_market(moving=False) as market:
+            with a_market() as market:
                 assert rented(scene, market) == world.ids
                 if scene.rounds is not None and not scene.waits:
                     hand.model.put("script", spoken(scene.rounds(world.ids, world.offers)))
