@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Here and not in integration/, so that integration and end-to-end tests share one control plane and one Postgres.
 from support.cluster import (
@@ -15,14 +15,23 @@ from support.cluster import (
     namespace,
     postgres_server,
 )
+from support.ports import free_port
 
 __all__ = ["control_plane", "database_url", "migrated_template", "namespace", "postgres_server"]
 
 
-# The same examples each time: whether a change may land must not depend on luck. `make nightly` looks for new ones.
-settings.register_profile("fixed", derandomize=True)
-settings.register_profile("searching", max_examples=2000, deadline=None, print_blob=True)
+# The same examples each time, for as long as they take: whether a change may land must not depend on luck or on the
+# machine. `make nightly` looks for new ones.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", unhurried, derandomize=True)
+settings.register_profile("searching", unhurried, max_examples=2000, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """Where nobody listens: in the place of pytest-asyncio's, whose port is anybody's by the time that it is used."""
+    return free_port()
 
 
 def pytest_configure() -> None:

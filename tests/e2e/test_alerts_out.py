@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.ports import free_port
 from support.receivers import Inbox, an_inbox
-from support.stage import ACCOUNT, NAME, Stage, free_port
+from support.stage import ACCOUNT, NAME, Stage
 from support.steering import apply_idle
 
 TO_PAGER = {"notifySecretRef": {"name": "pager", "key": "urls"}}

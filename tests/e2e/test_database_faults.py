@@ -12,7 +12,8 @@ import psycopg
 import pytest
 import yaml
 
-from support.stage import Stage, free_port
+from support.ports import free_port
+from support.stage import Stage
 from support.steering import hold_model, release_model
 from support.wire import Mode, Wire, a_wire
 

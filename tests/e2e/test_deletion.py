@@ -29,8 +29,9 @@ def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone_whoever_is
     stage.market.put("faults", {"list": "http_410"})
     delete(stage)
     stage.wait_for(lambda: stage.events("DeletionWaits"), "it waits for the market")
-    faults = {"destroy": [{"kind": "http_500", "times": 4}, {"kind": "destroyed_then_504", "times": 1}]}
-    stage.market.put("faults", {**faults, "read_lag": {"destroy_seconds": 15}})
+    fails = [{"kind": "http_500", "times": 2}, {"kind": "destroyed_then_504", "times": 1}]
+    faults = {"destroy": fails, "destroy_many": fails, "read_lag": {"destroy_seconds": 15}}
+    stage.market.put("faults", faults)
     stage.restart_operator()
 
     stage.wait_for(lambda: not stage.market.live(), "both are destroyed")

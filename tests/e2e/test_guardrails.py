@@ -56,7 +56,7 @@ def test_money_and_target_refuse_what_a_model_wants_beyond_them(stage: Stage, sh
 
     budget = {"fleetUsdPerHour": f"{bill + Decimal('0.05'):.4f}"}
     over_the_hour = ask(stage, [LOOK], [launch(shown[1])], target={"proofsPerHour": 5000}, budget=budget)
-    budget = {"fleetUsdPerHour": "4.00", "fleetUsdPerDay": "0.01"}
+    budget = {"fleetUsdPerHour": "4.00", "fleetUsdPerDay": "0.00"}
     over_the_day = ask(stage, [LOOK], [launch(shown[1])], target={"proofsPerHour": 5000}, budget=budget)
     budget = {"fleetUsdPerHour": "4.00", "usdPerProof": "0.0001"}
     too_dear = ask(stage, [LOOK], [launch(shown[1])], target={"proofsPerHour": 5000}, budget=budget)

@@ -6,7 +6,7 @@ from support.stage import NAME, Stage
 from support.steering import IDLE, hold_model, release_model
 
 MANY = 100
-LEASE_SECONDS = 3
+LEASE_SECONDS = 5
 RUNS = "SELECT agent_id, run_id, state, started_at FROM runs"
 
 

@@ -16,7 +16,7 @@ UNREADABLE = [
 
 
 @pytest.fixture
-def stage(stage: Stage) -> Stage:
+def two_machines(stage: Stage) -> Stage:
     """Two machines of ours are on their way."""
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY)
@@ -34,7 +34,8 @@ def open_alerts(stage: Stage) -> list[str]:
     return [a["code"] for a in stage.rows("SELECT code FROM alerts WHERE state = 'open'")]
 
 
-def test_nothing_is_launched_or_stopped_while_the_list_cannot_be_read(stage: Stage) -> None:
+def test_nothing_is_launched_or_stopped_while_the_list_cannot_be_read(two_machines: Stage) -> None:
+    stage = two_machines
     offer, victim = offers(stage)[4], str(stage.market.live()[0]["id"])
 
     for kind in UNREADABLE:
@@ -55,7 +56,8 @@ def test_nothing_is_launched_or_stopped_while_the_list_cannot_be_read(stage: Sta
     stage.wait_for_books()
 
 
-def test_a_list_that_hangs_holds_up_neither_the_health_check_nor_the_next_run(stage: Stage) -> None:
+def test_a_list_that_hangs_holds_up_neither_the_health_check_nor_the_next_run(two_machines: Stage) -> None:
+    stage = two_machines
     stage.market.put("faults", {"list": {"kind": "timeout", "seconds": 3, "times": 3}})
 
     refused = codes(ask(stage, [LOOK], [launch(offers(stage)[4])]))
@@ -66,7 +68,8 @@ def test_a_list_that_hangs_holds_up_neither_the_health_check_nor_the_next_run(st
     stage.wait_for_books()
 
 
-def test_another_account_says_nothing_about_our_machines(stage: Stage) -> None:
+def test_another_account_says_nothing_about_our_machines(two_machines: Stage) -> None:
+    stage = two_machines
     stage.market.put("faults", {"account": "other_account"})
 
     refused = ask(stage, [LOOK], [launch(offers(stage)[4]), stop(str(stage.market.live()[0]["id"]))])
@@ -123,7 +126,7 @@ def test_an_intent_that_never_became_a_machine_counts_until_it_is_given_up_and_c
     assert stage.market.get("state")["created"] == 0
     spent = stage.rows("SELECT sum(usd) AS usd FROM spend WHERE kind = 'fleet'")[0]["usd"]
     assert abs(spent) < 1e-6, "but for the rounding of each look's share"
-    ask(stage, [LOOK])  # offers come and go meanwhile
+    ask(stage, [LOOK])
     assert codes(ask(stage, [LOOK], [launch(offers(stage)[0])])) == ["done"]
     stage.wait_for_books()
 

@@ -4,13 +4,15 @@ import pytest
 
 from support.asking import BY_HAND, LOOK, ask, codes, launch, offers, script, stop
 from support.stage import Stage
+from support.steering import kopf_has_caught_up
 
 IDLE, BUSY = {"proofsPerHour": 1}, {"proofsPerHour": 5000}
 
 
 @pytest.fixture
 def stage(stage: Stage) -> Stage:
-    """Two machines are on their way."""
+    """Two machines are on their way, and stay so."""
+    stage.market.put("faults", {"worker": {"kind": "silent"}})
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY)
     shown = offers(stage)
@@ -85,15 +87,14 @@ def test_a_mode_that_changes_while_the_model_thinks_holds_for_what_it_then_asks(
     shown = offers(stage)[2:]
     script(stage, [LOOK], [launch(shown[0])])
     stage.model.put("hold")
-    at_first = _what_kopf_saw(stage)
     stage.annotate(requested_at="thinking")
     stage.wait_for(lambda: stage.model.get("state")["held"] == 1, "the model thinks")
-    stage.wait_for(lambda: _what_kopf_saw(stage) != at_first, "the request is handed over")
-    before, note = stage.runs()[-1]["run_id"], _what_kopf_saw(stage)
+    stage.wait_for(lambda: kopf_has_caught_up(stage), "the request is handed over")
+    before = stage.runs()[-1]["run_id"]
 
     stage.apply(spec={"schedule": BY_HAND, "target": BUSY, "mode": "DryRun"})
     generation = stage.resource()["metadata"]["generation"]
-    stage.wait_for(lambda: _what_kopf_saw(stage) != note, "the operator has seen the new mode")
+    stage.wait_for(lambda: kopf_has_caught_up(stage), "the operator has seen the new mode")
     stage.model.delete("hold")
 
     stage.wait_for(lambda: stage.runs()[-1]["run_id"] > before, "the run has ended and the next one has begun")
@@ -116,9 +117,3 @@ def test_a_suspended_agent_makes_no_runs_but_its_machines_are_still_looked_after
     assert len(stage.model.requests()) == asked
     assert stage.condition("Ready")["reason"] == "Suspended"
     stage.wait_for_books()
-
-
-def _what_kopf_saw(stage: Stage) -> str:
-    """Kopf's own note of the last state that it has handed over, an annotation."""
-    annotations: dict[str, str] = stage.resource()["metadata"]["annotations"]
-    return annotations.get("kopf.zalando.org/last-handled-configuration", "")

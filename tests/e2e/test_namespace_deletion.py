@@ -121,7 +121,7 @@ def test_an_operator_whose_rights_go_with_the_namespace_ends_the_machines_and_a_
     stage.market.put("faults", {"list": {"kind": "http_500", "times": 20}})
 
     delete_namespace(stage, SECRET, BINDING)
-    stage.wait_for(lambda: not stage.market.live(), "the machines are gone")
+    stage.wait_for(lambda: not stage.market.live(), "the machines are gone", 120)
     assert stage.resource()["metadata"]["finalizers"]
     wait_until_the_finalizer_keeps_it(stage)
 

@@ -17,7 +17,8 @@ from fleetagent.dev.postgres import EmbeddedPostgres
 from support.asking import BY_HAND
 from support.inhabited import an_empty_stage, said
 from support.people import READS, STEERS, a_person
-from support.stage import NAME, Stage, free_port
+from support.ports import free_port
+from support.stage import NAME, Stage
 from support.terminals import Person, door_of, opened, with_token
 
 WAITS_S = 60.0

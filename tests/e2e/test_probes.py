@@ -8,8 +8,9 @@ import httpx
 import psycopg
 
 from support.line import SILENT_SECONDS, a_line
+from support.ports import free_port
 from support.replicas import pretend, pretend_gone, with_peering
-from support.stage import Stage, free_port
+from support.stage import Stage
 from support.steering import apply_idle
 from support.wire import Mode, Wire, a_wire
 

@@ -13,14 +13,15 @@ import yaml
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.postgres import EmbeddedPostgres
 from fleetagent.dev.rbac import operator_objects, peering_definitions, peering_objects
-from support.asking import BY_HAND, LOOK, ask, codes, launch, offers
+from support.asking import BY_HAND, LOOK, ask, codes, launch, offers, spoken
 from support.audit import Asked, Right, asked_by, rights_of
 from support.cluster import CRD, a_control_plane
 from support.curio import CurioDatabase, a_curio_database
 from support.manifests import ABSENT, Json
+from support.ports import free_port
 from support.servers import MARKET_KEY, a_market, a_model
 from support.slips import a_secret
-from support.stage import ACCOUNT, NAME, Stage, free_port
+from support.stage import ACCOUNT, NAME, Stage
 
 HOME, FIRST, SECOND, PEERING = "operators-home", "first", "second", "fleetagent"
 WATCHES_ARE_RENEWED = "40"
@@ -55,6 +56,13 @@ def curio(postgres_server: EmbeddedPostgres) -> Iterator[CurioDatabase]:
 
 def apply(cluster: ControlPlane, objects: list[Json]) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+
+UNDER_WAY = """
+    SELECT FROM runs WHERE state = 'running' UNION ALL
+    SELECT FROM triggers WHERE state = 'pending' AND kind <> 'Event'
+"""
+"""What a machine tells is not heard before the debounce of five minutes."""
 
 
 @contextmanager
@@ -115,10 +123,12 @@ def lives_and_is_steered(stage: Stage) -> None:
     assert codes(bought) == ["done"]
     ask(stage, [{"name": "raise_alert", "arguments": {"severity": "warning", "message": "the market is dear"}}])
     (alert,) = stage.rows("SELECT id FROM alerts WHERE code = 'Model'")
+    stage.model.put("script", spoken([]) * 9)  # whatever runs from here on buys nothing
     stage.annotate(message="be frugal", acknowledge=f"alert-{alert['id']}: known")
     stage.wait_for(lambda: stage.rows("SELECT 1 FROM alerts WHERE state = 'acknowledged'"), "the alert is acknowledged")
     stage.annotate(reset_requested_at="r")
     stage.wait_for(lambda: stage.status().get("lastHandledReset") == "r", "the reset is served")
+    stage.wait_for(lambda: not stage.rows(UNDER_WAY), "the message is heard")
 
 
 def is_held_back(stage: Stage) -> None:

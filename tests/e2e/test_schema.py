@@ -12,7 +12,7 @@ from support.cluster import eventually
 from support.kstatus import kstatus
 from support.manifests import Json
 from support.stage import Stage
-from support.steering import apply_idle, patch, request_and_wait
+from support.steering import apply_idle, kopf_has_caught_up, patch, request_and_wait
 
 
 def properties(definition: Json, part: str) -> Json:
@@ -89,6 +89,7 @@ def test_what_an_older_definition_drops_is_named_with_a_remedy_and_the_remedy_he
         assert "fleetagent_status_fields_dropped 2.0" in idle.metrics()
         request_and_wait(idle, "runs go on")
         request_and_wait(idle, "and on")
+        idle.wait_for(lambda: kopf_has_caught_up(idle), "kopf has written down that it has seen this")
         written, looks = idle.resource()["metadata"]["resourceVersion"], looks_of(idle)
         idle.wait_for(lambda: looks_of(idle) > looks + 1, "the report of one more look has been made")
         assert idle.resource()["metadata"]["resourceVersion"] == written, "it is not written at every look"

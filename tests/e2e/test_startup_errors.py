@@ -12,8 +12,9 @@ import yaml
 
 from fleetagent.dev.controlplane import ControlPlane
 from fleetagent.dev.postgres import EmbeddedPostgres
+from support.ports import free_port
 from support.processes import run, started
-from support.stage import ACCOUNT, admit, free_port
+from support.stage import ACCOUNT, admit
 
 NOWHERE = "127.0.0.1:1"
 

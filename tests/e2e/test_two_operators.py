@@ -4,7 +4,8 @@ import itertools
 import signal
 import subprocess
 
-from support.stage import Stage, free_port
+from support.ports import free_port
+from support.stage import Stage
 from support.steering import (
     apply_idle,
     called,

@@ -12,7 +12,7 @@ from support.servers import a_market, a_model
 from support.stage import Stage
 from support.steering import request_and_wait
 
-LEASE_S, BEAT_S = 5, 0.5  # as a stage starts its operators
+LEASE_S, BEAT_S = 10, 0.5  # as a stage starts its operators
 
 
 @pytest.fixture

@@ -18,10 +18,11 @@ from fleetagent.dev.postgres import EmbeddedPostgres
 from support.asking import BY_HAND, LOOK, ask, launch, offers, script
 from support.cluster import CRD
 from support.helm import CHART, Helm
+from support.ports import free_port
 from support.processes import run
 from support.servers import MARKET_KEY, a_market, a_model
 from support.slips import a_secret
-from support.stage import Stage, free_port
+from support.stage import Stage
 from support.steering import apply_idle, hold_model, release_model, request_and_wait, wait_until_held
 from support.versions import CHART_BEFORE, SCHEMA_TO_COME, migrate, sources_before, sources_to_come
 

@@ -1,8 +1,8 @@
-import socket
 from typing import Any
 
 import pytest
 
+from support.ports import free_port
 from support.renter import a_market, an_operator, politely, until
 
 
@@ -59,8 +59,7 @@ async def test_a_worker_tries_again_until_a_broken_operator_is_back() -> None:
     def broken_at_first(call: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         return next(answers, None) or politely(call, body)
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with a_market(time_scale=3600) as renter:
         await renter.rent(env={"FLEETAGENT_URL": f"http://127.0.0.1:{port}/workers/secret"})
         await until(lambda: renter.worker_met("ConnectError"))

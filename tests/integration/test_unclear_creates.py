@@ -134,7 +134,7 @@ async def test_one_that_turns_up_after_it_was_given_up_is_adopted_and_reported(
     [
         {"limits": {"maxInstances": 1}},
         {"budget": {"fleetUsdPerHour": "0.80"}},
-        {"budget": {"fleetUsdPerDay": "0.10"}},
+        {"budget": {"fleetUsdPerDay": "0.00"}},
     ],
     ids=["no room", "no money by the hour", "no money by the day"],
 )

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 
 from fleetagent.dev.controlplane import TOKEN_LIFETIME
+from support.ports import free_port
 from support.proxy import ApiProxy, a_proxy, by_way_of, token_in
-from support.stage import ACCOUNT, Stage, free_port
+from support.stage import ACCOUNT, Stage
 from support.wire import Wire, a_wire
 
 SILENT_SECONDS = 12

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from fleetagent.dev.controlplane import ControlPlane
 from support.helm import CHART, Helm, environment
+from support.ports import free_port
 from support.servers import MARKET_KEY, Market, Model
-from support.stage import ACCOUNT, Stage, free_port
+from support.stage import ACCOUNT, Stage
 from support.steering import patch
 
 RELEASE = ACCOUNT

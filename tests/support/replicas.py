@@ -15,7 +15,8 @@ import yaml
 from fleetagent.bootstrap.build import utc_now
 from fleetagent.dev.rbac import operator_objects, peering_definitions, peering_objects
 from support.manifests import Json
-from support.stage import ACCOUNT, Stage, free_port
+from support.ports import free_port
+from support.stage import ACCOUNT, Stage
 
 PEERING = "fleetagent"
 HIGHEST = 2**63 - 1

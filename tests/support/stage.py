@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from fleetagent.dev.rbac import operator_objects
 from fleetagent.settings import Settings
 from support.cluster import eventually
 from support.manifests import Json, merged
+from support.ports import free_port
 from support.servers import MARKET_KEY, Market, Model, a_market, a_model
 
 NAME = "porep"
@@ -230,35 +230,31 @@ class Stage:
 
     def check_books(self) -> None:
         """The three invariants: valid requests, at most one machine per intent, every live machine known."""
-        state = self.model.get("state")
-        assert state["violations"] == 0, state["violations_by_rule"]
-        ours = [m for m in self.market.get("state")["machines"] if (m["label"] or "").startswith("fa/")]
-        labels = [m["label"] for m in ours]
-        assert len(labels) == len(set(labels)), "two machines for one intent"
-        known = {r["label"]: r for r in self.rows("SELECT * FROM instances")}
-        assert set(labels) <= set(known), "a machine that nobody knows of"
-        live = {m["label"] for m in ours if m.get("destroyed_at") is None}
-        ledger = {label for label, row in known.items() if row["phase"] not in {"gone", "failed"}}
-        assert live == ledger, "ledger and market differ"
+        assert list(self._faults_in_books()) == []
 
     def wait_for_books(self, within_s: float = 30.0) -> None:
-        """Wait until the ledger has heard of everything that happened on the market, then check the books."""
+        """The same, once the ledger has heard of everything that happened on the market."""
+        deadline = time.monotonic() + within_s
+        while (faults := list(self._faults_in_books())) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert faults == [], f"still after {within_s:g} s"
 
-        def settled() -> bool:
-            live = {m["label"] for m in self.market.live() if (m["label"] or "").startswith("fa/")}
-            rows = self.rows("SELECT label FROM instances WHERE phase NOT IN ('gone', 'failed')")
-            return live == {r["label"] for r in rows}
-
-        self.wait_for(settled, "ledger and market agree", within_s)
-        self.check_books()
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    def _faults_in_books(self) -> Iterator[str]:
+        """What one reading of both shows; while something goes on, that may be a difference that is none."""
+        state = self.model.get("state")
+        if state["violations"]:
+            yield f"invalid requests: {state['violations_by_rule']}"
+        ours = [m for m in self.market.get("state")["machines"] if (m["label"] or "").startswith("fa/")]
+        labels = [m["label"] for m in ours]
+        if len(labels) != len(set(labels)):
+            yield f"two machines for one intent: {sorted(labels)}"
+        known = {r["label"]: r for r in self.rows("SELECT * FROM instances")}
+        if unknown := set(labels) - set(known):
+            yield f"machines that nobody knows of: {unknown}"
+        live = {m["label"] for m in ours if m.get("destroyed_at") is None}
+        ledger = {label for label, row in known.items() if row["phase"] not in {"gone", "failed"}}
+        if live != ledger:
+            yield f"on the market {sorted(live)}, in the ledger {sorted(ledger)}"
 
 
 def admit(cluster: ControlPlane, namespace: str) -> str:
@@ -301,4 +297,4 @@ def _let_go(stage: Stage) -> None:
     stage.cluster.kubectl("delete", "namespace", stage.home, "--wait=false")
 
 
-__all__ = ["ACCOUNT", "NAME", "Stage", "a_stage", "admit", "eventually", "free_port"]
+__all__ = ["ACCOUNT", "NAME", "Stage", "a_stage", "admit", "eventually"]

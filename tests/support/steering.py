@@ -1,7 +1,11 @@
 """An agent that does nothing by itself, so that a test sees exactly the runs that it calls for."""
 
-from typing import Any
+import json
+from typing import Any, cast
 
+import kopf
+
+from fleetagent.entrypoints.handlers import Remembered
 from support.manifests import Json, merged
 from support.stage import NAME, Stage
 
@@ -70,3 +74,10 @@ def patch_quickly(stage: Stage, body: Json, name: str = NAME) -> Json:
     path = f"/apis/fleetagent.dev/v1alpha1/namespaces/{stage.namespace}/fleetagents/{name}"
     patched: Json = stage.cluster.api.call("PATCH", path, body)
     return patched
+
+
+def kopf_has_caught_up(stage: Stage) -> bool:
+    """Whether kopf's own note, an annotation, is that of the resource as it is now: this has been handed over."""
+    resource = stage.resource()
+    note = resource["metadata"]["annotations"].get("kopf.zalando.org/last-handled-configuration", "null")
+    return bool(json.loads(note) == Remembered().build(body=kopf.Body(cast("kopf.RawBody", resource))))

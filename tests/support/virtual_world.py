@@ -32,7 +32,7 @@ from support.fakes import QuietCluster
 from support.manifests import a_manifest, merged
 from support.virtual_time import VirtualLoop, calendar
 
-START = datetime(2027, 1, 4, tzinfo=UTC)
+START = datetime(2040, 1, 2, tzinfo=UTC)
 """A Monday, midnight. Later than any real clock that runs this, so that nothing real looks like the future."""
 
 NAMESPACE, NAME = "virtual", "porep"

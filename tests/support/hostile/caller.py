@@ -58,7 +58,10 @@ class Caller:
 
     world: World
     cancels: bool = True
-    """Whether runs are cancelled in the midst of a call, as by a reset or a change of mode."""
+    """Whether runs are cancelled in the midst of a call, as by a reset or a change of mode, and go on side by side.
+
+    Without, a story depends on its seed alone, whatever keeps the books.
+    """
     pick: random.Random = field(init=False)
     speech: Speech = field(init=False)
 
@@ -83,7 +86,11 @@ class Caller:
         """Of one agent, or of both at the same time."""
         actors = list(self.world.actors.values())
         actors = actors if self.pick.random() < 0.3 else [self.pick.choice(actors)]
-        for actor, said in zip(actors, await asyncio.gather(*map(self._reply, actors)), strict=True):
+        if self.cancels:
+            answers = await asyncio.gather(*map(self._reply, actors))
+        else:  # in turn: who comes first would be for the stores to say
+            answers = [await self._reply(actor) for actor in actors]
+        for actor, said in zip(actors, answers, strict=True):
             self.world.answers += said
             self.speech.hear(actor, said)
 

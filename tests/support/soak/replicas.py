@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from support.ports import free_port
 from support.replicas import says_that_it_works
 from support.soak.plan import Blow, Planned
-from support.stage import Stage, free_port
+from support.stage import Stage
 
 REPLICAS = 2
 FIRST_RESTART_S, NEXT_RESTARTS_S = 1.0, 10.0

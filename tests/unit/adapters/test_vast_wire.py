@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetagent.adapters.vast.wire import MAX_ANSWER_BYTES
@@ -288,7 +288,6 @@ REPEATED: tuple[Callable[[str], str], ...] = (
 )
 
 
-@settings(deadline=None)
 @given(KEYS, st.sampled_from(REPEATED), st.sampled_from([200, 400, 401, 404, 429, 500]), st.booleans())
 def test_no_key_whatever_its_characters_is_in_a_url_an_error_or_a_repr(
     key: str,
@@ -308,7 +307,6 @@ def test_no_key_whatever_its_characters_is_in_a_url_an_error_or_a_repr(
     assert not [text for text in shown if key in text or quote(key, safe="") in text]
 
 
-@settings(deadline=None)
 @given(KEYS)
 def test_no_key_is_logged(key: str) -> None:
     logged: list[str] = []

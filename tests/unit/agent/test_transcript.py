@@ -30,7 +30,7 @@ EVERY_RUN: dict[str, Any] = {"schedule": {"skipUnchanged": False}}
 
 
 class TestRightAfterAReply:
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(
         st.floats(0.7, 2.9),
         st.lists(st.text(max_size=400), max_size=4),

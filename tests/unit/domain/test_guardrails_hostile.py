@@ -250,7 +250,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(any_facts())
 def test_a_launch_that_passes_keeps_every_sum_and_nonsense_is_refused_and_never_an_error(told: Facts) -> None:
     refusal = check(LAUNCH, told)
@@ -284,7 +284,7 @@ def test_a_launch_that_passes_keeps_every_sum_and_nonsense_is_refused_and_never_
         assert offer.usd_per_hour <= spec.budget.usd_per_proof * Decimal(str(rate))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(any_facts(), WORDS)
 def test_a_stop_that_passes_hits_a_machine_of_ours_that_is_not_needed_and_is_never_an_error(
     told: Facts, name: str

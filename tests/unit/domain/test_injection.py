@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetagent.adapters.model.redact import redacted, shortened
@@ -56,13 +56,13 @@ async def test_the_worst_words_come_out_harmless_everywhere(*, broken: bool, rea
 
 
 @given(words=WORDS, broken=st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 async def test_no_words_come_out_as_anything_but_data(words: str, *, broken: bool) -> None:
     assert harmful(await a_run_among(Strangers(words, broken=broken))) == {}
 
 
 @given(words=WORDS)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 async def test_no_action_is_decided_by_words(words: str) -> None:
     hostile, friendly = [await a_run_among(Strangers(said, gpu="RTX 9999")) for said in (words, "all is well")]
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetagent.domain.capacity import CHANCE, capacity, capacity_of, offer_rate
@@ -252,7 +252,6 @@ def situations(draw: st.DrawFn) -> Facts:
     )
 
 
-@settings(deadline=None)
 @given(situations(), OFFERS)
 def test_every_step_of_any_plan_passes_the_guardrails_when_it_is_carried_out_in_order(
     told: Facts, offers: list[Offer]
@@ -273,7 +272,6 @@ def test_every_step_of_any_plan_passes_the_guardrails_when_it_is_carried_out_in_
     assert plan.then.capacity == told.capacity
 
 
-@settings(deadline=None)
 @given(situations(), OFFERS)
 def test_after_any_plan_money_and_numbers_hold_and_no_machine_is_one_too_many(told: Facts, offers: list[Offer]) -> None:
     plan = plan_of(told, offers)
@@ -300,7 +298,6 @@ def test_after_any_plan_money_and_numbers_hold_and_no_machine_is_one_too_many(to
     assert short or lasting_before_last < limits.min_instances, "the last one was not needed"
 
 
-@settings(deadline=None)
 @given(st.integers(50, 900), st.lists(st.sampled_from([40.0, 60.0, 95.0, 120.0]), min_size=20, max_size=20))
 def test_with_loading_times_of_25_minutes_and_a_plan_every_5_no_more_is_ordered_than_needed(
     wanted: int, rates: list[float]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetagent.agent.effects import _is_proved_ours
@@ -72,7 +72,6 @@ def fleet_of(found: Settlement) -> Fleet:
     return fleet
 
 
-@settings(deadline=None)
 @WORLDS
 def test_nothing_is_asked_to_be_destroyed_that_is_not_proved_ours(
     known: list[Instance], listed: list[Rented], limits: SettleLimits, gone: set[str], there: set[str]
@@ -90,7 +89,6 @@ def test_nothing_is_asked_to_be_destroyed_that_is_not_proved_ours(
         assert is_ours(row.label, PREFIX) or lags
 
 
-@settings(deadline=None)
 @WORLDS
 def test_strangers_are_neither_adopted_nor_counted(
     known: list[Instance], listed: list[Rented], limits: SettleLimits, gone: set[str], there: set[str]
@@ -102,7 +100,6 @@ def test_strangers_are_neither_adopted_nor_counted(
     assert all(is_ours(c.adopted.label, PREFIX) for c in found.changes if c.adopted)
 
 
-@settings(deadline=None)
 @WORLDS
 def test_absence_alone_ends_nothing_that_is_held_for_live(
     known: list[Instance], listed: list[Rented], limits: SettleLimits, gone: set[str], there: set[str]
@@ -121,7 +118,6 @@ def test_absence_alone_ends_nothing_that_is_held_for_live(
         )
 
 
-@settings(deadline=None)
 @WORLDS
 def test_every_row_of_ours_is_in_the_fleet_exactly_once(
     known: list[Instance], listed: list[Rented], limits: SettleLimits, gone: set[str], there: set[str]
@@ -137,7 +133,6 @@ def test_every_row_of_ours_is_in_the_fleet_exactly_once(
     assert not [label for label, times in written.items() if times > 1]
 
 
-@settings(deadline=None)
 @WORLDS
 def test_what_was_settled_once_is_no_news_at_the_next_look(
     known: list[Instance], listed: list[Rented], limits: SettleLimits, gone: set[str], there: set[str]
@@ -151,7 +146,6 @@ def test_what_was_settled_once_is_no_news_at_the_next_look(
     assert not [c.news for c in second.changes if c.news and "never appeared" not in c.news]
 
 
-@settings(deadline=None)
 @WORLDS
 def test_a_live_machine_that_is_missing_makes_the_fleet_unknown(
     known: list[Instance], listed: list[Rented], limits: SettleLimits, gone: set[str], there: set[str]

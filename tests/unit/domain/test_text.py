@@ -4,7 +4,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetagent.domain.text import clean, cut, neutral
@@ -30,7 +30,6 @@ def test_clean_takes_out_only_what_cannot_be_stored(text: str, expected: str) ->
     assert clean(text) == expected
 
 
-@settings(deadline=None)
 @given(ANY_TEXT)
 def test_clean_text_can_be_stored_and_sent(text: str) -> None:
     result = clean(text)
@@ -71,7 +70,6 @@ def test_a_cut_spares_composed_characters(text: str, chars: int, kept: str) -> N
     assert cut(text, chars).partition("…")[0] == kept
 
 
-@settings(deadline=None)
 @given(ANY_TEXT, st.integers(min_value=-3, max_value=220))
 def test_a_cut_keeps_a_beginning_of_at_most_that_many_characters_and_is_stable(text: str, chars: int) -> None:
     result = cut(text, chars)
@@ -119,7 +117,6 @@ def test_a_host_string_of_200_kb_becomes_a_short_line() -> None:
     assert result.endswith("...")
 
 
-@settings(deadline=None)
 @given(ANY_TEXT, st.integers(min_value=0, max_value=80))
 def test_neutral_text_is_one_visible_line_within_its_limit(text: str, limit: int) -> None:
     result = neutral(text, limit)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetagent.domain.conversation.alternation import alternating, without_system
@@ -101,7 +101,6 @@ def test_a_conversation_that_begins_with_the_assistant_gets_a_user_before_it() -
         assert [m["role"] for m in alternating(messages)][:3] == ["system", "user", "assistant"]
 
 
-@settings(deadline=None)
 @given(histories())
 def test_any_history_takes_turns_and_loses_no_text(messages: tuple[JsonObject, ...]) -> None:
     before = json.dumps(messages)
@@ -117,7 +116,6 @@ def test_any_history_takes_turns_and_loses_no_text(messages: tuple[JsonObject, .
     assert json.dumps(messages) == before
 
 
-@settings(deadline=None)
 @given(histories())
 def test_servers_that_want_turns_or_no_system_message_take_any_history(messages: tuple[JsonObject, ...]) -> None:
     for personality, sent in {
@@ -131,7 +129,6 @@ def test_servers_that_want_turns_or_no_system_message_take_any_history(messages:
         assert texts_lost(messages, sent) == []
 
 
-@settings(deadline=None)
 @given(histories(), histories())
 def test_what_is_added_changes_no_more_than_the_message_before_it(
     messages: tuple[JsonObject, ...], more: tuple[JsonObject, ...]

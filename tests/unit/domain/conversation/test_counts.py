@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleetagent.domain.conversation.counts import Clip, Counts, Worth, believable, counts_in
@@ -11,7 +11,6 @@ from fleetagent.domain.conversation.window import Anchor, Calibration
 
 KNOWN = Calibration(1.2, 9, 1.1)
 NEW = Calibration()
-QUICK = settings(deadline=None)
 
 
 def counts(*anchors: tuple[int, int], of_run: int = 1, newest: tuple[int, int] | None = None) -> Counts:
@@ -134,7 +133,6 @@ class TestAPromptThatWasCutOff:
         assert (what, found.clip) == (Worth.ANOTHER, None)
         assert calibration == Calibration(1.0 + (4_260 / 5_700 - 1.0), 1)
 
-    @QUICK
     @example(3_200, [3_551, 752], 1.4521)  # its count grows by half of what our estimate does, a third of the truth
     @given(st.integers(2_000, 8_000), st.lists(st.integers(100, 4_000), min_size=1, max_size=12), st.floats(0.8, 1.6))
     def test_a_growing_prompt_at_a_window_that_clips_is_found_before_it_is_twice_as_long(
@@ -153,7 +151,6 @@ class TestAPromptThatWasCutOff:
             elif true_count > 2 * window:
                 assert what is Worth.CLIPPED
 
-    @QUICK
     @given(st.floats(0.7, 2.5), st.lists(st.tuples(st.integers(500, 30_000), st.floats(0.97, 1.03)), max_size=30))
     def test_a_server_that_counts_evenly_is_never_suspected(
         self, factor: float, requests: list[tuple[int, float]]

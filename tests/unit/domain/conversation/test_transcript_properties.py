@@ -17,8 +17,8 @@ from fleetagent.domain.model import JsonObject, RawCall, Reply, Usage
 from fleetagent.sim.model.personality import PERSONALITIES
 from support.histories import ARGUMENTS, FACTS, REPLIES, ROW, ROWS, TEXT, conversation, refused
 
-QUICK = settings(deadline=None, max_examples=40)
-MANY = settings(deadline=None, max_examples=100)
+QUICK = settings(max_examples=40)
+MANY = settings(max_examples=100)
 ANY_RUN = st.integers(0, 9)
 
 
@@ -195,7 +195,7 @@ HOW = st.sampled_from(["drop", "double", "swap", "call", "name", "id", "answers"
 DAMAGE = st.lists(st.tuples(st.integers(0, 30), HOW, st.sampled_from(FLAWS)), max_size=3)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(REPLIES, min_size=1, max_size=3), DAMAGE)
 def test_the_last_look_refuses_whatever_a_strict_server_would(replies: list[Reply], damages: list[Any]) -> None:
     messages = deepcopy(sent(conversation(replies)))

@@ -3,14 +3,13 @@
 import math
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetagent.domain.conversation.compaction import FeedbackSize, RunSize, plan
 from fleetagent.domain.conversation.summary import RunNote, digest
 from fleetagent.domain.conversation.window import Budget, Calibration, fit, fit_tool_result
 
-QUICK = settings(deadline=None)
 AT = datetime(2026, 11, 29, tzinfo=UTC)
 
 
@@ -31,7 +30,6 @@ def run_sizes(draw: st.DrawFn) -> list[RunSize]:
 BUDGETS = st.builds(Budget, st.integers(4_000, 60_000), st.integers(0, 3_000), st.integers(0, 6_000))
 
 
-@QUICK
 @given(
     run_sizes(), BUDGETS, st.integers(0, 40_000), st.floats(0.6, 3.0), st.integers(0, 60), st.booleans(), st.booleans()
 )
@@ -74,7 +72,6 @@ def test_only_whole_runs_leave_oldest_first_until_the_rest_fits(
     assert found.projected_after <= limit or not staying
 
 
-@QUICK
 @given(st.text(max_size=300), st.integers(0, 60))
 def test_what_is_fitted_fits(text: str, room: int) -> None:
     def count(some: str) -> int:
@@ -84,7 +81,6 @@ def test_what_is_fitted_fits(text: str, room: int) -> None:
     assert text == "" or fit_tool_result(text, room, count)
 
 
-@QUICK
 @given(st.lists(st.tuples(st.integers(1, 5_000), st.none() | st.integers(-5, 20_000))))
 def test_the_ratio_never_leaves_its_bounds(requests: list[tuple[int, int | None]]) -> None:
     calibration = Calibration()
@@ -94,7 +90,6 @@ def test_the_ratio_never_leaves_its_bounds(requests: list[tuple[int, int | None]
     assert 0.6 <= calibration.ratio <= 3.0
 
 
-@QUICK
 @given(st.lists(st.text(max_size=80), max_size=8), st.text(max_size=500), st.integers(200, 600))
 def test_a_digest_of_any_texts_stays_within_its_cap(texts: list[str], previous: str, cap: int) -> None:
     notes = [RunNote(i, AT, "Acted", text, (text,)) for i, text in enumerate(texts)]
