@@ -72,7 +72,9 @@ def offer_dearer(launch: Launch, facts: Facts) -> Refusal | None:
     if shown is None or now is None or now.usd_per_hour <= shown.usd_per_hour + Decimal("0.01"):
         return None
     return Refusal(
-        "OfferDearer", f"the offer costs {now.usd_per_hour:.4f} USD/h now, {shown.usd_per_hour:.4f} when it was shown"
+        "OfferDearer",
+        f"the offer costs {now.usd_per_hour:.4f} USD/h now, {shown.usd_per_hour:.4f} when it was shown; "
+        "look at offers again",
     )
 
 
