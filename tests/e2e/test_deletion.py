@@ -29,9 +29,8 @@ def test_the_resource_stays_until_the_last_machine_is_seen_to_be_gone_whoever_is
     stage.market.put("faults", {"list": "http_410"})
     delete(stage)
     stage.wait_for(lambda: stage.events("DeletionWaits"), "it waits for the market")
-    fails = [{"kind": "http_500", "times": 2}, {"kind": "destroyed_then_504", "times": 1}]
-    faults = {"destroy": fails, "destroy_many": fails, "read_lag": {"destroy_seconds": 15}}
-    stage.market.put("faults", faults)
+    fails = [{"kind": "http_500", "times": 4}, {"kind": "destroyed_then_504", "times": 1}]
+    stage.market.put("faults", {"destroy": fails, "destroy_many": fails, "read_lag": {"destroy_seconds": 15}})
     stage.restart_operator()
 
     stage.wait_for(lambda: not stage.market.live(), "both are destroyed")
@@ -69,7 +68,7 @@ def test_a_destroy_that_came_too_early_does_not_let_the_machine_escape(stage: St
 def test_a_market_that_is_down_keeps_the_resource_until_somebody_gives_the_machines_up(stage: Stage) -> None:
     a_fleet(stage)
     machine = str(stage.market.live()[0]["id"])
-    stage.market.put("faults", {"list": "http_410", "destroy": "http_500"})
+    stage.market.put("faults", {"list": "http_410", "destroy": "http_500", "destroy_many": "http_500"})
 
     delete(stage)
     stage.wait_for(lambda: stage.events("DeletionWaits"), "an Event says what keeps it")

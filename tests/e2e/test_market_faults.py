@@ -16,14 +16,13 @@ UNREADABLE = [
 
 
 @pytest.fixture
-def two_machines(stage: Stage) -> Stage:
+def two_machines(stage: Stage) -> None:
     """Two machines of ours are on their way."""
     stage.start_operator()
     ask(stage, [LOOK], target=BUSY)
     shown = offers(stage)
     assert codes(ask(stage, [LOOK], [launch(shown[0]), launch(shown[1])])) == ["done", "done"]
     stage.wait_for(lambda: len(_listed(stage)) == 2, "the list shows both")
-    return stage
 
 
 def _listed(stage: Stage) -> list[dict[str, object]]:
@@ -34,8 +33,8 @@ def open_alerts(stage: Stage) -> list[str]:
     return [a["code"] for a in stage.rows("SELECT code FROM alerts WHERE state = 'open'")]
 
 
-def test_nothing_is_launched_or_stopped_while_the_list_cannot_be_read(two_machines: Stage) -> None:
-    stage = two_machines
+@pytest.mark.usefixtures("two_machines")
+def test_nothing_is_launched_or_stopped_while_the_list_cannot_be_read(stage: Stage) -> None:
     offer, victim = offers(stage)[4], str(stage.market.live()[0]["id"])
 
     for kind in UNREADABLE:
@@ -56,8 +55,8 @@ def test_nothing_is_launched_or_stopped_while_the_list_cannot_be_read(two_machin
     stage.wait_for_books()
 
 
-def test_a_list_that_hangs_holds_up_neither_the_health_check_nor_the_next_run(two_machines: Stage) -> None:
-    stage = two_machines
+@pytest.mark.usefixtures("two_machines")
+def test_a_list_that_hangs_holds_up_neither_the_health_check_nor_the_next_run(stage: Stage) -> None:
     stage.market.put("faults", {"list": {"kind": "timeout", "seconds": 3, "times": 3}})
 
     refused = codes(ask(stage, [LOOK], [launch(offers(stage)[4])]))
@@ -68,8 +67,8 @@ def test_a_list_that_hangs_holds_up_neither_the_health_check_nor_the_next_run(tw
     stage.wait_for_books()
 
 
-def test_another_account_says_nothing_about_our_machines(two_machines: Stage) -> None:
-    stage = two_machines
+@pytest.mark.usefixtures("two_machines")
+def test_another_account_says_nothing_about_our_machines(stage: Stage) -> None:
     stage.market.put("faults", {"account": "other_account"})
 
     refused = ask(stage, [LOOK], [launch(offers(stage)[4]), stop(str(stage.market.live()[0]["id"]))])

@@ -26,6 +26,11 @@ from support.stage import ACCOUNT, NAME, Stage
 HOME, FIRST, SECOND, PEERING = "operators-home", "first", "second", "fleetagent"
 WATCHES_ARE_RENEWED = "40"
 """Seconds of silence that are borne: an open watch is ended, and opened anew, several times within them."""
+UNDER_WAY = """
+    SELECT FROM runs WHERE state = 'running' UNION ALL
+    SELECT FROM triggers WHERE state = 'pending' AND kind <> 'Event'
+"""
+"""What a machine tells is not heard before the debounce of five minutes."""
 SECRETS = {"vast", "curio-db", "llm", "prover-env"}
 NAMES_THEM_ALL: dict[str, Any] = {
     "schedule": BY_HAND,
@@ -56,13 +61,6 @@ def curio(postgres_server: EmbeddedPostgres) -> Iterator[CurioDatabase]:
 
 def apply(cluster: ControlPlane, objects: list[Json]) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
-
-
-UNDER_WAY = """
-    SELECT FROM runs WHERE state = 'running' UNION ALL
-    SELECT FROM triggers WHERE state = 'pending' AND kind <> 'Event'
-"""
-"""What a machine tells is not heard before the debounce of five minutes."""
 
 
 @contextmanager

@@ -9,10 +9,8 @@ import pytest
 from fleetagent.dev.controlplane import ControlPlane
 from support.released import a_release
 from support.servers import a_market, a_model
-from support.stage import Stage
+from support.stage import BEAT_SECONDS, LEASE_SECONDS, Stage
 from support.steering import request_and_wait
-
-LEASE_S, BEAT_S = 10, 0.5  # as a stage starts its operators
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ def test_each_release_serves_its_own_namespace_and_never_the_others(stages: tupl
     taken, served = leases_taken(second), runs_of(second)
     second.annotate(requested_at="while its operator is down")
     # The other one must have had every chance: the lease has ended, and it has looked at its own agent many times.
-    until = time.monotonic() + LEASE_S + 4 * BEAT_S
+    until = time.monotonic() + LEASE_SECONDS + 4 * BEAT_SECONDS
     number = 0
     while time.monotonic() < until:
         request_and_wait(first, f"meanwhile {number}")

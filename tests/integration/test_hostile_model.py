@@ -20,7 +20,6 @@ SEEDS = range(100, 160)
 FEWER = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

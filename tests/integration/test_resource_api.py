@@ -178,7 +178,6 @@ def test_what_the_api_server_accepts_the_models_parse_and_complete_alike(
 
     @settings(
         max_examples=150,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=[Phase.generate],  # an error names its field; making the spec smaller would take minutes

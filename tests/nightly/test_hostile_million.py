@@ -17,9 +17,7 @@ from support.hostile.machine import HostileModel
 
 WORLDS_A_BLOCK = 50
 CALLS_A_WORLD = 1_000
-MANY = settings(
-    max_examples=1_000, stateful_step_count=60, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
-)
+MANY = settings(max_examples=1_000, stateful_step_count=60, print_blob=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ gives to whoever asks for any, and takes each of them once.
 import itertools
 import os
 import random
-import socket
 from collections.abc import Iterator
 
-HOST = "127.0.0.1"
+from fleetagent.dev.loopback import is_free
+
 LOWEST = 10_000
 """`fleetagent.dev.loopback` has those from 20,000 on."""
 PROCESSES, PORTS_EACH = 8, 1_200
@@ -29,13 +29,4 @@ _MINE = _ports()
 
 def free_port() -> int:
     """A port on 127.0.0.1 that nobody has and that nobody else is given."""
-    return next(port for port in itertools.islice(_MINE, PORTS_EACH) if _is_free(port))
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
+    return next(filter(is_free, itertools.islice(_MINE, PORTS_EACH)))

@@ -34,11 +34,13 @@ from support.servers import MARKET_KEY, Market, Model, a_market, a_model
 
 NAME = "porep"
 ACCOUNT = "fleetagent"
+BEAT_SECONDS, LEASE_SECONDS = 0.5, 10
+"""The haste of the tests…"""
 AS_INSTALLED = {
     name: str(Settings.model_fields[name].default)
     for name in ("beat_seconds", "look_seconds", "lease_seconds", "settling_seconds", "confirm_gone_seconds")
 }
-"""The operator's own pace, not the haste of the tests."""
+"""…and the operator's own pace."""
 
 
 @dataclass
@@ -78,9 +80,9 @@ class Stage:
             "FLEETAGENT_WORKER_URL": f"http://127.0.0.1:{self.worker_port}",
             "FLEETAGENT_HEALTH_LISTEN": f"127.0.0.1:{free_port()}",
             "FLEETAGENT_WEB_LISTEN": f"127.0.0.1:{self.web_port}",
-            "FLEETAGENT_BEAT_SECONDS": "0.5",
+            "FLEETAGENT_BEAT_SECONDS": str(BEAT_SECONDS),
             "FLEETAGENT_LOOK_SECONDS": "0.5",
-            "FLEETAGENT_LEASE_SECONDS": "10",
+            "FLEETAGENT_LEASE_SECONDS": str(LEASE_SECONDS),
             "FLEETAGENT_SETTLING_SECONDS": "2",
             "FLEETAGENT_CONFIRM_GONE_SECONDS": "1",
             "FLEETAGENT_MARKET_PACING": "false",

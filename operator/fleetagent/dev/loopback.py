@@ -31,14 +31,19 @@ def on_a_free_port(start: Callable[[int], T]) -> T:
 def free_port() -> int:
     """A port on which nobody listens now; somebody may a moment later."""
     candidates = random.SystemRandom().sample(range(LOWEST, HIGHEST + 1), k=ATTEMPTS)
-    for port in candidates:
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)) == 0:
-                continue
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
+    for port in filter(is_free, candidates):
+        return port
     raise CannotStart(f"none of {ATTEMPTS} ports between {LOWEST} and {HIGHEST} is free")
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on it, and it can be had."""
+    with socket.socket() as probe:
+        if probe.connect_ex((HOST, port)) == 0:
+            return False
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
